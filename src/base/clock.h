@@ -1,0 +1,24 @@
+/* clock: the three clocks, in microseconds; pure rooms get `now` handed in */
+#ifndef PENSTOCK_BASE_CLOCK_H
+#define PENSTOCK_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define CLOCK_US_PER_S INT64_C(1000000)
+#define CLOCK_US_PER_MS INT64_C(1000)
+/* "no deadline" */
+#define CLOCK_NEVER INT64_MAX
+
+int64_t clock_now_us(void);      /* CLOCK_MONOTONIC: timers, deadlines */
+int64_t clock_boottime_us(void); /* CLOCK_BOOTTIME: counts suspend; leases (decisions.md 6) */
+int64_t clock_wall_us(void);     /* CLOCK_REALTIME since 1970: only to show to people */
+
+/* Milliseconds for poll(2) until `deadline_us`: rounded up, 0 if past, -1 for CLOCK_NEVER. */
+int clock_poll_timeout(int64_t now_us, int64_t deadline_us);
+
+#define CLOCK_RFC3339_SIZE 40
+/* RFC 3339 in UTC with `Z`; as many digits of the fraction as needed, none if
+ * zero. Years 1 to 9999 only: returns -ERANGE outside, text untouched. */
+int clock_format_rfc3339(int64_t wall_us, char text[CLOCK_RFC3339_SIZE]);
+
+#endif

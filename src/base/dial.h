@@ -1,0 +1,41 @@
+/* dial: one connection attempt in a helper thread that may hang (decisions.md 5) */
+#ifndef PENSTOCK_BASE_DIAL_H
+#define PENSTOCK_BASE_DIAL_H
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+/* What to do with whom. All run in the helper thread, `close` also in the owner's. */
+struct dial_ops {
+    /* Returns the open handle, or NULL with *reterr set. May block for as long as it likes. */
+    void *(*connect)(void *argument, struct error *reterr);
+    void (*close)(void *handle);
+    void (*free_argument)(void *argument);
+};
+
+/* At most one attempt runs at a time. Belongs to one thread. */
+struct dial;
+
+int dial_new(const struct dial_ops *ops, struct dial **ret_dial) MUST_CHECK;
+
+/* Never waits: an attempt that still runs is left to its thread, which closes
+ * what it gets and frees all. */
+void dial_free(struct dial *d);
+
+/* Takes ownership of argument in every case. 0; -EBUSY while one runs; -EAGAIN without threads. */
+int dial_start(struct dial *d, void *argument) MUST_CHECK;
+
+int dial_running(const struct dial *d);
+
+/* poll(2) for POLLIN: readable once the attempt has ended. Valid as long as d. */
+int dial_fd(const struct dial *d);
+
+#define DIAL_E_RUNNING 1 /* not yet, or none was started */
+#define DIAL_E_FAILED 2  /* *reterr says why */
+/* 0: *ret_handle is the caller's now. */
+int dial_take(struct dial *d, void **ret_handle, struct error *reterr) MUST_CHECK;
+
+/* Gives the running attempt up (it ends by itself, its handle is closed); a new one may be started. */
+void dial_abandon(struct dial *d);
+
+#endif

@@ -1,0 +1,52 @@
+/* option: a table of keys, by which a room says what can be configured in it */
+#ifndef PENSTOCK_BASE_OPTION_H
+#define PENSTOCK_BASE_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/secret.h"
+#include "base/span.h"
+
+enum option_kind {
+    OPTION_BOOLEAN,  /* bool */
+    OPTION_INTEGER,  /* int64_t */
+    OPTION_DURATION, /* int64_t, microseconds; text needs a unit: us ms s min h */
+    OPTION_SIZE,     /* int64_t, bytes; text may have KiB MiB GiB kB MB GB */
+    OPTION_DECIMAL,  /* double */
+    OPTION_TEXT,     /* char *, owned by the struct; NULL: not given */
+    OPTION_CHOICE,   /* int: index into choices */
+    OPTION_SECRET,   /* struct secret */
+    OPTION_TEXTS,    /* struct option_texts: a list of texts */
+};
+
+struct option_texts {
+    char **items; /* owned, as are the items */
+    size_t count;
+};
+
+/* One key. A room exports `const struct option NOUN_options_table[]`, ended by
+ * an entry without key, beside its `struct NOUN_options`. The configuration,
+ * the printed form, the shipped example's check and the manual's check all
+ * learn the keys from here; config does the reading. */
+struct option {
+    const char *key;
+    enum option_kind kind;
+    size_t offset; /* of the member in the options struct */
+    bool required;
+    const char *fallback; /* the default as it would be written; NULL: none */
+    int64_t min, max;     /* integer, duration (µs), size (bytes), decimal */
+    const char *const *choices; /* NULL-terminated */
+    const char *summary;  /* what it does, half a sentence */
+    /* Further rule for a given text; 0, or -EINVAL with *reterr saying what is allowed. */
+    int (*check)(struct span text, struct error *reterr);
+};
+
+#define OPTION_END {.key = NULL}
+
+/* Frees what the struct owns according to its table (not the struct itself). */
+void option_release(const struct option *table, void *options);
+
+#endif

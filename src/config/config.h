@@ -1,0 +1,74 @@
+/* config: the whole configuration as one immutable value, read from YAML */
+#ifndef PENSTOCK_CONFIG_CONFIG_H
+#define PENSTOCK_CONFIG_CONFIG_H
+
+#include "config/diag.h"
+#include "flow/flow.h"
+#include "pg/pgconn.h"
+#include "rule/rule.h"
+#include "sink/sink.h"
+#include "source/source.h"
+
+#define CONFIG_DEFAULT_PATH "/etc/penstock/penstock.yaml"
+#define CONFIG_DEFAULT_SOCKET "/run/penstock/status.sock"
+
+/* connections: NAME: {postgresql|rabbitmq|…: {…}} */
+struct config_connection {
+    char *name;
+    const struct sink_kind *sink; /* NULL: postgresql */
+    struct pgconn_options postgresql;
+    void *sink_connection; /* by sink->connection_table */
+};
+
+enum config_policy { CONFIG_HOLD, CONFIG_SKIP };
+
+/* forwarders: NAME: … */
+struct config_forwarder {
+    char *name;
+    const struct config_connection *source_connection;
+    struct source_options source;
+    struct filter *filter;
+    int64_t poll_min_us, poll_max_us;
+    char *listen;
+    bool emit_streamid, emit_streamversion, emit_position;
+    char *default_text_type;
+    bool invalid_json_as_base64;
+    struct span *allow_control_characters;
+    size_t allow_control_characters_count;
+
+    const struct config_connection *sink_connection;
+    void *sink_options; /* by sink_options_table, binding_options_table and the kind's table */
+    struct rule_set *rules;
+    enum config_policy on_unmatched, on_rejected;
+    enum flow_order order;
+    char *order_attribute;
+    int64_t order_in_flight;
+    struct backoff_options retry;
+    int64_t window_events, window_bytes, window_unsaved;
+};
+
+/* Owns everything. Immutable after load, shared between threads. */
+struct config {
+    struct config_connection *connections;
+    size_t connection_count;
+    struct config_forwarder *forwarders;
+    size_t forwarder_count;
+    char *status_socket;
+    int64_t health_max_age_us;
+    int64_t stop_timeout_us;
+    char *checkpoint_schema; /* checkpoint: {schema: penstock, create: false} */
+    bool checkpoint_create;
+};
+
+#define CONFIG_E_REFUSED 1 /* findings of level error in *diag */
+
+/* The file and what stands in conf.d beside it (names ending in .yaml). Every finding goes to diag, warnings
+ * too. 0; CONFIG_E_REFUSED; -ENOMEM. */
+int config_load(const char *path, struct diag *diag, struct config **ret_config) MUST_CHECK;
+void config_free(struct config *c);
+
+/* The effective configuration: defaults shown, secrets masked where inline;
+ * loads again to the same. */
+int config_print(const struct config *c, struct buf *b) MUST_CHECK;
+
+#endif

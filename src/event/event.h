@@ -1,0 +1,91 @@
+/* event: one immutable CloudEvent 1.0, in one storage that is used again */
+#ifndef PENSTOCK_EVENT_EVENT_H
+#define PENSTOCK_EVENT_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/span.h"
+
+/* CloudEvents type system (cloudevents/spec.md "Type System"); values are kept as canonical text. */
+enum attribute_type {
+    ATTRIBUTE_STRING,
+    ATTRIBUTE_BOOLEAN,
+    ATTRIBUTE_INTEGER,
+    ATTRIBUTE_BINARY, /* base64 text */
+    ATTRIBUTE_URI,
+    ATTRIBUTE_URI_REFERENCE,
+    ATTRIBUTE_TIMESTAMP,
+};
+
+/* The core attributes have fixed places; extensions follow in the order they were added. */
+enum event_core {
+    EVENT_ID,
+    EVENT_SOURCE,
+    EVENT_TYPE,
+    EVENT_SUBJECT,
+    EVENT_TIME,
+    EVENT_DATACONTENTTYPE,
+    EVENT_DATASCHEMA,
+    EVENT_CORE_COUNT
+};
+
+enum event_data_kind {
+    EVENT_DATA_NONE,   /* SQL NULL: no data */
+    EVENT_DATA_JSON,   /* JSON text, byte for byte as written */
+    EVENT_DATA_TEXT,   /* UTF-8 */
+    EVENT_DATA_BINARY, /* bytes */
+};
+
+#define EVENT_EXTENSIONS_MAX 96
+
+/* Places in the storage: the storage may move while the event is being built. */
+struct event_attribute {
+    uint32_t name_at, name_len;
+    uint32_t value_at, value_len;
+    enum attribute_type type;
+    bool present;
+};
+
+/* Embedded in a window slot; keeps its storage from one event to the next.
+ * Built by row_to_event or by event_set_*; everyone else borrows it const. */
+struct event {
+    struct buf storage;
+    struct event_attribute core[EVENT_CORE_COUNT];
+    struct event_attribute *extensions; /* owned; grows to EVENT_EXTENSIONS_MAX */
+    uint32_t extension_count, extension_capacity;
+    enum event_data_kind data_kind;
+    uint32_t data_at, data_len;
+    int64_t position;    /* the row's */
+    int64_t recorded_us; /* wall clock, since 1970; INT64_MIN: unknown */
+};
+
+void event_init(struct event *e, size_t max_bytes);
+void event_done(struct event *e);
+/* Empties it for the next row; keeps capacity up to keep_bytes. */
+void event_clear(struct event *e, size_t keep_bytes);
+
+/* 0; -ENOMEM; -EMSGSIZE. No validation here (attribute.h does that); a name given twice replaces. */
+int event_set_core(struct event *e, enum event_core which, struct span value) MUST_CHECK;
+int event_set_extension(struct event *e, struct span name, enum attribute_type type, struct span value) MUST_CHECK;
+int event_set_data(struct event *e, enum event_data_kind kind, struct span data) MUST_CHECK;
+
+/* Absent span if the event has it not. Valid until the event changes. */
+struct span event_core_value(const struct event *e, enum event_core which);
+/* By attribute name, core or extension ("specversion" gives "1.0"). */
+struct span event_get(const struct event *e, struct span name);
+/* Extension number i of extension_count. */
+struct span event_extension(const struct event *e, uint32_t i, struct span *ret_name, enum attribute_type *ret_type);
+/* Absent for EVENT_DATA_NONE. */
+struct span event_data(const struct event *e);
+
+/* What it costs of the window's bytes. */
+size_t event_bytes(const struct event *e);
+
+/* "id", "source", … */
+struct span event_core_name(enum event_core which);
+/* -1 if name is none of the core attributes with a place. */
+int event_core_by_name(struct span name);
+
+#endif

@@ -1,0 +1,63 @@
+/* checkpoint: the row that holds a forwarder's cursor, lease and epoch, in SQL */
+#ifndef PENSTOCK_FORWARDER_CHECKPOINT_H
+#define PENSTOCK_FORWARDER_CHECKPOINT_H
+
+#include "base/buf.h"
+#include "pg/pgconn.h"
+
+#define CHECKPOINT_CURSOR_MAX 262144 /* bytes */
+
+/* What stands in the row. Texts are owned by the checkpoint, valid until its next load. */
+struct checkpoint_row {
+    struct span cursor;
+    int64_t position; /* for people only (decisions.md 7) */
+    struct span system_identifier;
+    struct span owner;
+    int64_t epoch;
+    bool paused;
+};
+
+struct checkpoint;
+
+/* `schema` is where our tables live ("penstock"). Borrows all. The connection is "keep". */
+int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, struct pgconn *keep,
+                   struct checkpoint **ret_checkpoint) MUST_CHECK;
+void checkpoint_free(struct checkpoint *c);
+
+/* Each starts one statement; its end comes by checkpoint_next. Asserts that none is outstanding. */
+int checkpoint_inspect(struct checkpoint *c, int64_t now_us) MUST_CHECK; /* server facts and our tables; creates them if asked */
+int checkpoint_load(struct checkpoint *c, int64_t now_us) MUST_CHECK;
+/* The first row of a new forwarder; the earlier one wins (edge case 7): then CHECKPOINT_LOADED with what is there. */
+int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
+                      int64_t now_us) MUST_CHECK;
+/* Conditional on owner, epoch and the previous cursor (decisions.md 6). Asserts a loaded row. */
+int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, int64_t now_us) MUST_CHECK;
+/* pg_cancel_backend on the tail's pid. */
+int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) MUST_CHECK;
+
+enum checkpoint_signal {
+    CHECKPOINT_NONE,      /* nothing yet, or nothing outstanding */
+    CHECKPOINT_INSPECTED,
+    CHECKPOINT_MISSING,   /* our tables or rights: *reterr says which, checkpoint_note the statements */
+    CHECKPOINT_LOADED,    /* checkpoint_row */
+    CHECKPOINT_ABSENT,    /* no row: a new forwarder */
+    CHECKPOINT_SAVED,
+    CHECKPOINT_REFUSED,   /* the row is another's, or has moved: *reterr; never saved again without a load */
+    CHECKPOINT_CANCELLED,
+    CHECKPOINT_FAILED,    /* the statement was refused: *reterr; the old value stands */
+    CHECKPOINT_LOST,      /* the connection is gone: *reterr; whether it was saved only a load can tell */
+};
+
+bool checkpoint_busy(const struct checkpoint *c);
+enum checkpoint_signal checkpoint_next(struct checkpoint *c, int64_t now_us, struct error *reterr);
+const struct checkpoint_row *checkpoint_row(const struct checkpoint *c);
+/* Server facts of the last inspection, which keep and tail must agree on: identifier, start time, address. */
+const char *checkpoint_server(const struct checkpoint *c);
+const char *checkpoint_note(const struct checkpoint *c);
+/* The connection was closed. */
+void checkpoint_reset(struct checkpoint *c);
+
+/* SQL of our tables, role and grants (`penstock schema`): appended. */
+int checkpoint_add_schema_sql(struct span schema, struct span role, struct span event_table, struct buf *b) MUST_CHECK;
+
+#endif

@@ -1,0 +1,86 @@
+/* stats: what a forwarder tells of itself: a bounded copy, never a pointer into live state */
+#ifndef PENSTOCK_FORWARDER_STATS_H
+#define PENSTOCK_FORWARDER_STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* surface.md "States of a forwarder". */
+enum forwarder_state {
+    FORWARDER_STARTING,
+    FORWARDER_REFUSED,
+    FORWARDER_STANDBY,
+    FORWARDER_DELIVERING,
+    FORWARDER_IDLE,
+    FORWARDER_HELD,
+    FORWARDER_BLOCKED,
+    FORWARDER_DISCONNECTED,
+    FORWARDER_AHEAD,
+    FORWARDER_PAUSED,
+    FORWARDER_STOPPING,
+    FORWARDER_STOPPED,
+    FORWARDER_STATE_COUNT
+};
+
+/* "starting", … */
+const char *forwarder_state_name(enum forwarder_state state);
+
+/* Who or what keeps events from moving. kind "" : nobody known. */
+struct forwarder_culprit {
+    char kind[16]; /* transaction, event, broker, database */
+    int64_t position;
+    char event_id[256];
+    char destination[512]; /* exchange and key, or topic and key */
+    char words[512];       /* the peer's own */
+};
+
+struct forwarder_counts {
+    uint64_t read, filtered, published, confirmed, returned, nacked, retried, rejected, unmatched, skipped, parked,
+        reconnects_database, reconnects_sink, checkpoint_writes;
+};
+
+#define FORWARDER_NAME_MAX 128
+#define FORWARDER_TEXT_MAX 2048
+
+/* Times named _us are CLOCK_MONOTONIC (0: never), _wall_us since 1970: the
+ * reader computes ages when it reads, so a hung forwarder's lag grows. */
+struct forwarder_stats {
+    char name[FORWARDER_NAME_MAX];
+    enum forwarder_state state;
+    char reason[FORWARDER_TEXT_MAX];
+    char resumes[512];
+    int64_t since_wall_us;
+    struct forwarder_culprit culprit;
+
+    char source_connection[FORWARDER_NAME_MAX], table[256], mode[16];
+    bool source_connected;
+    int64_t read_position; /* INT64_MIN: none yet */
+
+    char sink_connection[FORWARDER_NAME_MAX], sink_kind[32];
+    bool sink_connected;
+    int64_t blocked_since_wall_us; /* 0: not blocked */
+
+    int64_t checkpoint_position; /* INT64_MIN: none yet */
+    int64_t checkpoint_saved_wall_us;
+    int64_t epoch;
+    char owner[FORWARDER_NAME_MAX];
+    bool lease_held;
+
+    bool any_unsettled;
+    bool rows_wait; /* the last read was full: more are there */
+    int64_t oldest_position;
+    int64_t oldest_recorded_wall_us; /* 0: unknown */
+    int64_t oldest_since_us;
+    int64_t last_settled_us;
+
+    uint32_t window_events, window_unsaved, window_max_events, window_max_unsaved;
+    uint64_t window_bytes, window_max_bytes;
+    struct forwarder_counts counts;
+};
+
+/* Seconds that the oldest unsettled event has waited, at `now`; 0 if none. */
+double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us);
+/* surface.md "Healthy"; *ret_why (may be NULL) is a static phrase when not. */
+bool forwarder_stats_healthy(const struct forwarder_stats *s, int64_t now_us, int64_t max_age_us, const char **ret_why);
+
+#endif

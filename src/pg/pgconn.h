@@ -1,0 +1,86 @@
+/* pgconn: one connection to PostgreSQL, without blocking; the only place that knows libpq */
+#ifndef PENSTOCK_PG_PGCONN_H
+#define PENSTOCK_PG_PGCONN_H
+
+#include <poll.h>
+
+#include "base/error.h"
+#include "base/guard.h"
+#include "base/option.h"
+#include "base/span.h"
+
+/* Of connections: NAME: postgresql: */
+struct pgconn_options {
+    char *conninfo; /* everything libpq honours; never logged (may hold a password) */
+    struct secret password;
+    int64_t connect_timeout_us;
+    int64_t statement_timeout_us; /* our own deadline per statement */
+};
+
+extern const struct option pgconn_options_table[];
+/* libpq's own parser on conninfo. 0; -EINVAL. */
+int pgconn_check_options(const struct pgconn_options *options, struct error *reterr) MUST_CHECK;
+
+struct pgconn;
+
+/* `what` ("keep", "tail") and `forwarder` make the application_name. Borrowed. No connection yet. */
+int pgconn_new(const struct pgconn_options *options, const char *connection_name, const char *forwarder,
+               const char *what, struct guard *guard, struct pgconn **ret_conn) MUST_CHECK;
+void pgconn_free(struct pgconn *c);
+
+enum pgconn_state { PGCONN_CLOSED, PGCONN_DIALING, PGCONN_IDLE, PGCONN_BUSY };
+
+enum pgconn_state pgconn_state(const struct pgconn *c);
+/* Starts one attempt in a dialer (PQconnectdb: several hosts, target_session_attrs,
+ * connect_timeout, tcp_user_timeout and keepalives are set). 0; -EAGAIN. */
+int pgconn_dial(struct pgconn *c, int64_t now_us) MUST_CHECK;
+/* Drops the connection or the attempt, without waiting. */
+void pgconn_close(struct pgconn *c);
+
+/* One entry for poll(2); fd -1 when there is nothing to wait for. */
+void pgconn_poll(const struct pgconn *c, struct pollfd *ret_fd);
+int64_t pgconn_deadline_us(const struct pgconn *c);
+/* Looks at what has come. 0; PGCONN_E_LOST with *reterr (dial failed, server
+ * gone, deadline passed): the state is CLOSED then. */
+#define PGCONN_E_LOST 1
+int pgconn_work(struct pgconn *c, int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* Who we are talking to; valid while connected. */
+int pgconn_backend_pid(const struct pgconn *c);
+int pgconn_server_version(const struct pgconn *c); /* 150004 */
+
+/* Statements: one outstanding. ------------------------------------------ */
+
+#define PGCONN_PARAMS_MAX 16
+
+struct pgconn_param {
+    struct span value; /* text form; absent: NULL */
+    uint32_t oid;      /* type; 0: the server decides. Typed binding matters: tailing.md 1.5 */
+};
+
+/* Sends. `name` non-NULL: prepared once per connection under that name (sql must
+ * be the same each time). Results in binary form if asked. Single-row mode
+ * always. 0; PGCONN_E_LOST. Asserts IDLE. */
+int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struct pgconn_param *params, size_t count,
+                bool binary, int64_t now_us, struct error *reterr) MUST_CHECK;
+
+#define PGCONN_E_AGAIN 2  /* nothing yet: poll */
+#define PGCONN_E_DONE 3   /* the statement has ended well; state IDLE */
+#define PGCONN_E_FAILED 4 /* the server refused it: *reterr and pgconn_sqlstate; state IDLE */
+
+/* The next row of the outstanding statement: 0 (read it by pgconn_value), or
+ * PGCONN_E_AGAIN, _DONE, _FAILED, _LOST. */
+int pgconn_fetch(struct pgconn *c, struct error *reterr) MUST_CHECK;
+/* Of the current row; borrowed until the next fetch. Absent span: NULL. */
+struct span pgconn_value(const struct pgconn *c, int column);
+int pgconn_columns(const struct pgconn *c);
+uint32_t pgconn_column_oid(const struct pgconn *c, int column);
+/* Five characters; "" if there is none. */
+const char *pgconn_sqlstate(const struct pgconn *c);
+
+/* Appends the identifier quoted for SQL ("Event Log"). 0; -ENOMEM; -EMSGSIZE. */
+struct buf;
+int pgconn_quote_identifier(struct span name, struct buf *b) MUST_CHECK;
+int pgconn_quote_literal(struct span text, struct buf *b) MUST_CHECK;
+
+#endif

@@ -1,0 +1,105 @@
+/* source: the contract of everything that tails an event table */
+#ifndef PENSTOCK_SOURCE_SOURCE_H
+#define PENSTOCK_SOURCE_SOURCE_H
+
+#include "base/buf.h"
+#include "event/row.h"
+#include "pg/pgconn.h"
+
+enum source_start { SOURCE_START_BEGINNING, SOURCE_START_NOW, SOURCE_START_POSITION };
+
+struct source_extension {
+    char *attribute, *column;
+};
+
+/* Of forwarders: NAME: source: (without connection and filter, which are not
+ * the source's). Owned texts. */
+struct source_options {
+    char *table; /* as written: part.part, "Quoted Part" allowed */
+    /* By role; NULL: the default name, which need not exist unless needed. */
+    char *columns[ROW_ROLE_COUNT];
+    char *transaction_id;
+    char *constant_source, *constant_type;
+    struct source_extension *extensions; /* a map instead of one jsonb column */
+    size_t extension_count;
+    enum source_start start;
+    int64_t start_position; /* first position that is wanted */
+    int64_t max_message_bytes; /* copied from the sink: larger data is not loaded */
+};
+
+void source_options_done(struct source_options *o);
+/* The default column name of a role ("streamid"); NULL: none. */
+const char *source_default_column(enum row_role role);
+/* Splits "schema.table" with SQL's quoting. 0; -EINVAL with *reterr. */
+int source_check_table(struct span table, struct error *reterr) MUST_CHECK;
+
+struct source;
+
+/* Borrows all. The connection is the forwarder's (decisions.md 2): "tail". */
+int source_new(const struct source_options *options, struct pgconn *tail, struct source **ret_source) MUST_CHECK;
+void source_free(struct source *s);
+
+/* A place: see flow.h (flow_mark); the source gives out the numbers. */
+struct source_mark {
+    int64_t position; /* INT64_MAX: all of the target */
+    uint64_t target;
+};
+
+enum source_signal {
+    SOURCE_NONE,      /* nothing yet: poll */
+    SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
+    SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
+    SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
+    SOURCE_AHEAD,     /* the checkpoint lies beyond the server (edge case 58): *reterr */
+    SOURCE_ROW,       /* source_row, source_row_mark */
+    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark */
+    SOURCE_CANCEL,    /* cancel the backend source_cancel_pid through the other connection, then call source_cancelled */
+    SOURCE_DONE,      /* the wanted read has ended; source_caught_up */
+    SOURCE_DROPPED,   /* target source_dropped was given up */
+    SOURCE_FAILED,    /* a statement was refused: *reterr; inspect again later */
+    SOURCE_LOST,      /* the connection is gone: *reterr */
+};
+
+/* Order of calls, after each connect: source_inspect … SOURCE_INSPECTED,
+ * source_open … SOURCE_OPENED, then source_want … SOURCE_DONE again and again.
+ * source_next until SOURCE_NONE after each poll. Serial; one want at a time. */
+int source_inspect(struct source *s, int64_t now_us) MUST_CHECK;
+
+/* `cursor` absent: a new forwarder; the start of the options is turned into a
+ * cursor first (source_opened_mark can be printed and must be stored before the
+ * first publish). 0; SOURCE_E_CURSOR: can't be read or is newer: *reterr (config). */
+#define SOURCE_E_CURSOR 1
+int source_open(struct source *s, struct span cursor, int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* The demand: never more rows than `events`, nor bytes than `bytes` (but one row that alone is larger). */
+int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) MUST_CHECK;
+
+enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr);
+
+const struct row *source_row(const struct source *s);
+struct source_mark source_row_mark(const struct source *s);
+struct source_mark source_opened_mark(const struct source *s);
+bool source_caught_up(const struct source *s);
+int source_cancel_pid(const struct source *s);
+void source_cancelled(struct source *s);
+uint64_t source_dropped(const struct source *s);
+
+/* The text of the checkpoint's cursor for that place. 0; SOURCE_E_GONE (its target
+ * was dropped); -ENOMEM. Asserts that it parses back to the same. */
+#define SOURCE_E_GONE 2
+int source_print_cursor(const struct source *s, struct source_mark mark, struct buf *b) MUST_CHECK;
+/* Targets below are needed no more. */
+void source_release(struct source *s, uint64_t oldest_target);
+/* The connection was closed: back to before source_inspect. */
+void source_reset(struct source *s);
+
+/* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
+const char *source_note(const struct source *s);
+const char *source_mode(const struct source *s);   /* "snapshot" */
+const char *source_system_identifier(const struct source *s); /* "" before inspection */
+
+/* SQL that `penstock schema` prints: appended to *b. */
+int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;
+int source_add_transaction_id_sql(struct span table, struct buf *b) MUST_CHECK;
+
+#endif
