@@ -105,7 +105,7 @@ WRAPPED = malloc calloc realloc strdup strndup
 $(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
 $(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
-	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a -Wl,--end-group $(CHECK_LIBS) $(LIBS)
+	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a $(CHECK_LIBS) -Wl,--end-group $(LIBS)
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
