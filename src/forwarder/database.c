@@ -348,7 +348,8 @@ void database_save(struct database *d, struct source_mark mark, int64_t position
     ASSERT(!d->saving);
     d->save_wanted = true;
     d->save_mark = mark;
-    d->save_position = position;
+    /* INT64_MIN: no event has settled since the load, the place moved all the same. */
+    d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
     use_keep(d, now_us);
 }
 
