@@ -57,7 +57,7 @@ static struct span from(struct span s, size_t at) {
 /* Cuts s before the first of the stops; returns what stands before it. */
 static struct span take_until(struct span *s, const char *stops) {
     size_t len = 0;
-    while (len < s->len && !strchr(stops, s->data[len]))
+    while (len < s->len && (s->data[len] == '\0' || !strchr(stops, s->data[len])))
         len++;
     struct span taken = {s->data, len};
     *s = from(*s, len);
