@@ -29,7 +29,8 @@ struct forwarder_options {
     const struct rule_set *rules;
     const char *order_attribute; /* FLOW_BY_KEY */
     enum forwarder_policy on_unmatched, on_rejected;
-    struct flow_options flow;
+    struct flow_options flow; /* without seed */
+    int ended_fd;             /* an eventfd, written once when the thread ends */
 };
 
 struct forwarder;
