@@ -1,6 +1,7 @@
 /* plan: pure: what the statements returned -> rows to keep, places, the next statement */
 #include "source/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 
