@@ -91,6 +91,8 @@ int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]
 }
 
 int64_t database_deadline_us(const struct database *d) {
+    if (d->lost)
+        return 0;
     if (d->phase == PHASE_CLOSED)
         return d->retry_at_us;
     int64_t keep = pgconn_deadline_us(d->keep);
@@ -346,8 +348,14 @@ void database_save(struct database *d, struct source_mark mark, int64_t position
     ASSERT(!d->saving);
     d->save_wanted = true;
     d->save_mark = mark;
-    d->save_position = position;
+    /* INT64_MIN: no event has settled since the load, the place moved all the same. */
+    d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
     use_keep(d, now_us);
+}
+
+void database_drop(struct database *d, const char *why) {
+    d->lost = true;
+    error_set(&d->lost_error, ERROR_RETRY, "%s", why);
 }
 
 void database_release(struct database *d, uint64_t oldest_target) {

@@ -45,6 +45,8 @@ uint64_t database_dropped(const struct database *d);
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
 /* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us);
+/* Gives both connections up: DATABASE_DOWN with `why` is the next fact. */
+void database_drop(struct database *d, const char *why);
 void database_release(struct database *d, uint64_t oldest_target);
 
 /* For messages and status. */
