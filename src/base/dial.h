@@ -2,6 +2,8 @@
 #ifndef PENSTOCK_BASE_DIAL_H
 #define PENSTOCK_BASE_DIAL_H
 
+#include <stdbool.h>
+
 #include "base/cleanup.h"
 #include "base/error.h"
 
@@ -22,10 +24,15 @@ int dial_new(const struct dial_ops *ops, struct dial **ret_dial) MUST_CHECK;
  * what it gets and frees all. */
 void dial_free(struct dial *d);
 
-/* Takes ownership of argument in every case. 0; -EBUSY while one runs; -EAGAIN without threads. */
+/* Attempts given up that still hang. */
+#define DIAL_ABANDONED_MAX 8
+
+/* Takes ownership of argument in every case. 0; -ENOMEM; -EBUSY while dial_running;
+ * -EAGAIN without threads, or while DIAL_ABANDONED_MAX given up before still hang. */
 int dial_start(struct dial *d, void *argument) MUST_CHECK;
 
-int dial_running(const struct dial *d);
+/* From dial_start until the attempt's end is taken or it is abandoned. */
+bool dial_running(const struct dial *d);
 
 /* poll(2) for POLLIN: readable once the attempt has ended. Valid as long as d. */
 int dial_fd(const struct dial *d);

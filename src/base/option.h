@@ -46,7 +46,7 @@ struct option {
 
 #define OPTION_END {.key = NULL}
 
-/* Frees what the struct owns according to its table (not the struct itself). */
+/* Frees what the struct owns according to its table (not the struct itself); idempotent. */
 void option_release(const struct option *table, void *options);
 
 #endif

@@ -1,0 +1,16 @@
+/* message_id: what the journal catalog explains (systemd/penstock.catalog); never reused, never changed */
+#ifndef PENSTOCK_BASE_MESSAGE_ID_H
+#define PENSTOCK_BASE_MESSAGE_ID_H
+
+#define MESSAGE_ID_STARTED "44ae0934564d4c7bac333df3ca148288"
+#define MESSAGE_ID_STOPPED "558cca52134448c7ba3a4cf49b66a758"
+#define MESSAGE_ID_HELD "56f76d1ee4e94f43a05433eb2d8d043a"
+#define MESSAGE_ID_BLOCKED "da46bf8414cd4edca486a1a208091333"
+#define MESSAGE_ID_DISCONNECTED "1dfd069f05d349b988de7d913320a242"
+#define MESSAGE_ID_REFUSED "5a9c30fdcb2d427e969aea919d7fdc89"
+#define MESSAGE_ID_AHEAD "d62a451116ae4c8c9b33f107ac8628fc"
+#define MESSAGE_ID_RECOVERED "6585415ad4b84c9f9a23bf5dcf7f236d"
+#define MESSAGE_ID_CONFIGURATION_REFUSED "bfbee508dfc3447fb0c32863079f923d"
+#define MESSAGE_ID_FAULT "a858a99488ac4357849d68116bc1340a"
+
+#endif
