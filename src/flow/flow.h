@@ -13,6 +13,8 @@
  * it says no. Allocates at flow_new only. One thread. */
 struct flow;
 
+#define FLOW_DESTINATIONS_MAX 16 /* of one event; rule/rule.h has the same */
+
 enum flow_order { FLOW_BY_KEY, FLOW_BY_NONE, FLOW_BY_ALL };
 
 struct flow_options {
@@ -44,7 +46,7 @@ enum flow_verdict {
 
 struct flow_event {
     enum flow_verdict verdict;
-    uint16_t destinations; /* >= 1 for FLOW_DELIVER */
+    uint16_t destinations; /* 1 to FLOW_DESTINATIONS_MAX for FLOW_DELIVER */
     bool keyed;            /* false: a key of its own */
     uint64_t key;
     uint64_t bytes;
@@ -103,7 +105,7 @@ void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us);
 enum flow_want_kind {
     FLOW_WANT_READ,   /* up to `events` rows of `bytes` together; one at a time */
     FLOW_WANT_SUBMIT, /* destination number `destination` of the event in `slot` */
-    FLOW_WANT_SAVE,   /* `mark`; one at a time */
+    FLOW_WANT_SAVE,   /* `mark`, and `position` for people; one at a time */
     FLOW_WANT_RENEW,  /* ghosts do not come: renew the sink's connection */
     FLOW_WANT_FINISH, /* stopped: everything that could be done is done */
 };
@@ -116,6 +118,7 @@ struct flow_want {
     uint32_t slot;
     uint16_t destination;
     struct flow_mark mark;
+    int64_t position; /* the highest one settled in order; INT64_MIN: none since the checkpoint was loaded */
 };
 
 /* true: *ret_want is taken as being done from now on. */

@@ -28,8 +28,9 @@ struct forwarder_options {
     const void *sink_options; /* begins with struct sink_options */
     const struct rule_set *rules;
     const char *order_attribute; /* FLOW_BY_KEY */
-    enum forwarder_policy on_unmatched, on_rejected;
-    struct flow_options flow;
+    enum forwarder_policy on_unmatched; /* what is rejected is held, until parking exists */
+    struct flow_options flow; /* without seed */
+    int ended_fd;             /* an eventfd, written once when the thread ends */
 };
 
 struct forwarder;

@@ -97,6 +97,8 @@ void source_reset(struct source *s);
 const char *source_note(const struct source *s);
 const char *source_mode(const struct source *s);   /* "snapshot" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
+/* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
+const char *source_server(const struct source *s);
 
 /* SQL that `penstock schema` prints: appended to *b. */
 int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;

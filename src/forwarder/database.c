@@ -1,0 +1,416 @@
+/* database: the two connections, the checkpoint row and the source of one forwarder, brought up in order */
+#include "forwarder/database.h"
+
+#include <errno.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "forwarder/checkpoint.h"
+
+/* How often a refusal that only an operator can end is looked at again (surface.md). */
+#define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
+
+/* The steps in their order; each waits for the one signal that leads on. */
+enum phase {
+    PHASE_CLOSED, /* until retry_at_us */
+    PHASE_KEEP_DIAL,
+    PHASE_KEEP_INSPECT,
+    PHASE_TAIL_DIAL,
+    PHASE_TAIL_INSPECT,
+    PHASE_LOAD,
+    PHASE_OPEN,
+    PHASE_CREATE,
+    PHASE_UP,
+};
+
+struct database {
+    const struct forwarder_options *options;
+    struct pgconn *keep, *tail;
+    struct checkpoint *checkpoint;
+    struct source *source;
+    enum phase phase;
+    struct backoff backoff;
+    int64_t retry_at_us;
+
+    bool new_checkpoint;
+    int64_t checkpoint_position;
+    bool save_wanted; /* asked for; waits until keep is free */
+    struct source_mark save_mark;
+    int64_t save_position;
+    bool saving;
+    int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
+
+    bool lost; /* a call has failed: database_next reports it */
+    struct error lost_error;
+    uint64_t ups, writes;
+    struct buf cursor;
+};
+
+static const struct backoff_options reconnect_backoff = {
+    .initial_us = 100 * CLOCK_US_PER_MS, .max_us = 10 * CLOCK_US_PER_S, .multiplier = 2.0};
+
+int database_new(const struct forwarder_options *o, struct guard *guard, uint64_t seed, struct database **ret_database) {
+    struct database *d = calloc(1, sizeof *d);
+    if (!d)
+        return -ENOMEM;
+    d->options = o;
+    d->checkpoint_position = INT64_MIN;
+    d->cursor = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    backoff_init(&d->backoff, &reconnect_backoff, seed);
+    int r = pgconn_new(o->database, o->source_connection_name, o->name, "keep", guard, &d->keep);
+    if (r == 0)
+        r = pgconn_new(o->database, o->source_connection_name, o->name, "tail", guard, &d->tail);
+    if (r == 0)
+        r = checkpoint_new(o->name, o->checkpoint_schema, o->checkpoint_create, o->owner, d->keep, &d->checkpoint);
+    if (r == 0)
+        r = source_new(o->source, d->tail, &d->source);
+    if (r < 0) {
+        database_free(d);
+        return r;
+    }
+    *ret_database = d;
+    return 0;
+}
+
+void database_free(struct database *d) {
+    if (!d)
+        return;
+    source_free(d->source);
+    checkpoint_free(d->checkpoint);
+    pgconn_free(d->tail);
+    pgconn_free(d->keep);
+    buf_done(&d->cursor);
+    free(d);
+}
+
+int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]) {
+    pgconn_poll(d->keep, &fds[0]);
+    pgconn_poll(d->tail, &fds[1]);
+    return DATABASE_POLL_MAX;
+}
+
+int64_t database_deadline_us(const struct database *d) {
+    if (d->lost)
+        return 0;
+    if (d->phase == PHASE_CLOSED)
+        return d->retry_at_us;
+    int64_t keep = pgconn_deadline_us(d->keep);
+    int64_t tail = pgconn_deadline_us(d->tail);
+    return keep < tail ? keep : tail;
+}
+
+/* Both connections go, whichever died. */
+static void close_both(struct database *d, int64_t retry_at_us) {
+    pgconn_close(d->tail);
+    pgconn_close(d->keep);
+    source_reset(d->source);
+    checkpoint_reset(d->checkpoint);
+    d->phase = PHASE_CLOSED;
+    d->retry_at_us = retry_at_us;
+    d->save_wanted = d->saving = false;
+    d->cancel_pid = 0;
+    d->lost = false;
+}
+
+static enum database_signal go_down(struct database *d, int64_t now_us) {
+    close_both(d, now_us + backoff_next_us(&d->backoff));
+    return DATABASE_DOWN;
+}
+
+static enum database_signal refuse(struct database *d, int64_t now_us) {
+    /* The notes must outlive the reset: checkpoint and source keep theirs until the next inspection. */
+    close_both(d, now_us + LOOK_AGAIN_US);
+    return DATABASE_REFUSED;
+}
+
+/* A call that could not be sent: reported by the next database_next. */
+static void note_failure(struct database *d, int r, const char *what) {
+    if (r == 0 || d->lost)
+        return;
+    d->lost = true;
+    error_set(&d->lost_error, ERROR_RETRY, "%s: %s", what, r < 0 ? strerror(-r) : "the connection is gone");
+}
+
+/* keep and tail may have reached two servers of a pool or a fail-over. */
+static bool same_server(const struct database *d, struct error *reterr) {
+    if (strcmp(checkpoint_server(d->checkpoint), source_server(d->source)) == 0)
+        return true;
+    error_set(reterr, ERROR_RETRY, "the two connections reached different servers (%s and %s): connecting again",
+              checkpoint_server(d->checkpoint), source_server(d->source));
+    return false;
+}
+
+static enum database_signal print_and_create(struct database *d, int64_t now_us, struct error *reterr) {
+    buf_clear(&d->cursor);
+    int r = source_print_cursor(d->source, source_opened_mark(d->source), &d->cursor);
+    if (r != 0) {
+        error_set(reterr, ERROR_RETRY, "the start position can't be written down: %s", strerror(r < 0 ? -r : EINVAL));
+        return go_down(d, now_us);
+    }
+    note_failure(d, checkpoint_create(d->checkpoint, buf_span(&d->cursor), 0,
+                                      span_of(source_system_identifier(d->source)), now_us),
+                 "creating the checkpoint row");
+    d->phase = PHASE_CREATE;
+    return DATABASE_NONE;
+}
+
+static enum database_signal come_up(struct database *d) {
+    d->phase = PHASE_UP;
+    d->ups++;
+    d->checkpoint_position = checkpoint_row(d->checkpoint)->position;
+    backoff_reset(&d->backoff);
+    return DATABASE_UP;
+}
+
+/* Another instance made the row first: the row wins, start over from it (edge case 7). */
+static enum database_signal on_created(struct database *d, int64_t now_us, struct error *reterr) {
+    if (!span_equal(checkpoint_row(d->checkpoint)->cursor, buf_span(&d->cursor))) {
+        error_set(reterr, ERROR_RETRY, "another instance has made the checkpoint row: starting from it");
+        return go_down(d, now_us);
+    }
+    d->new_checkpoint = true;
+    return come_up(d);
+}
+
+static void open_source(struct database *d, struct span cursor, int64_t now_us, struct error *reterr, bool *ret_refused) {
+    int r = source_open(d->source, cursor, now_us, reterr);
+    *ret_refused = r == SOURCE_E_CURSOR;
+    if (!*ret_refused)
+        note_failure(d, r, "opening the event table");
+    d->phase = PHASE_OPEN;
+}
+
+static enum database_signal on_loaded(struct database *d, struct span cursor, int64_t now_us, struct error *reterr) {
+    bool refused;
+    open_source(d, cursor, now_us, reterr, &refused);
+    return refused ? refuse(d, now_us) : DATABASE_NONE;
+}
+
+static enum database_signal on_checkpoint(struct database *d, enum checkpoint_signal signal, int64_t now_us,
+                                          struct error *reterr) {
+    switch (signal) {
+    case CHECKPOINT_NONE:
+        return DATABASE_NONE;
+    case CHECKPOINT_INSPECTED:
+        note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
+        d->phase = PHASE_TAIL_DIAL;
+        return DATABASE_NONE;
+    case CHECKPOINT_MISSING:
+        return refuse(d, now_us);
+    case CHECKPOINT_LOADED:
+        if (d->phase == PHASE_CREATE)
+            return on_created(d, now_us, reterr);
+        return on_loaded(d, checkpoint_row(d->checkpoint)->cursor, now_us, reterr);
+    case CHECKPOINT_ABSENT:
+        return on_loaded(d, SPAN_ABSENT, now_us, reterr);
+    case CHECKPOINT_SAVED:
+        d->saving = false;
+        d->writes++;
+        d->checkpoint_position = d->save_position;
+        return DATABASE_SAVED;
+    case CHECKPOINT_REFUSED:
+        /* Another instance, or an operator, has moved the row: what we know is not the truth any more. */
+        return go_down(d, now_us);
+    case CHECKPOINT_CANCELLED:
+        source_cancelled(d->source);
+        return DATABASE_NONE;
+    case CHECKPOINT_FAILED:
+        if (!d->saving)
+            return go_down(d, now_us);
+        d->saving = false;
+        return DATABASE_SAVE_FAILED;
+    case CHECKPOINT_LOST:
+        return go_down(d, now_us);
+    }
+    return DATABASE_NONE;
+}
+
+static enum database_signal on_source(struct database *d, enum source_signal signal, int64_t now_us, struct error *reterr) {
+    switch (signal) {
+    case SOURCE_NONE:
+        return DATABASE_NONE;
+    case SOURCE_INSPECTED:
+        if (!same_server(d, reterr))
+            return go_down(d, now_us);
+        note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
+        d->phase = PHASE_LOAD;
+        return DATABASE_NONE;
+    case SOURCE_REFUSED:
+        return refuse(d, now_us);
+    case SOURCE_AHEAD:
+        close_both(d, now_us + LOOK_AGAIN_US);
+        return DATABASE_AHEAD;
+    case SOURCE_OPENED:
+        if (!checkpoint_has_row(d->checkpoint))
+            return print_and_create(d, now_us, reterr);
+        return come_up(d);
+    case SOURCE_ROW:
+        return DATABASE_ROW;
+    case SOURCE_MARK:
+        return DATABASE_MARK;
+    case SOURCE_CANCEL:
+        d->cancel_pid = source_cancel_pid(d->source);
+        return DATABASE_NONE;
+    case SOURCE_DONE:
+        return DATABASE_READ_DONE;
+    case SOURCE_DROPPED:
+        return DATABASE_DROPPED;
+    case SOURCE_FAILED:
+    case SOURCE_LOST:
+        return go_down(d, now_us);
+    }
+    return DATABASE_NONE;
+}
+
+static void start_save(struct database *d, int64_t now_us) {
+    d->save_wanted = false;
+    buf_clear(&d->cursor);
+    int r = source_print_cursor(d->source, d->save_mark, &d->cursor);
+    /* flow was told of dropped targets and never saves one: what is left is memory. */
+    ASSERT(r != SOURCE_E_GONE);
+    if (r == 0)
+        r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), d->save_position, now_us);
+    note_failure(d, r, "saving the checkpoint");
+    d->saving = true;
+}
+
+/* keep has one statement at a time; cancelling goes first: rows are waiting to be thrown away. */
+static void use_keep(struct database *d, int64_t now_us) {
+    if (d->phase != PHASE_UP || checkpoint_busy(d->checkpoint) || d->lost)
+        return;
+    if (d->cancel_pid != 0) {
+        int pid = d->cancel_pid;
+        d->cancel_pid = 0;
+        note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
+    } else if (d->save_wanted) {
+        start_save(d, now_us);
+    }
+}
+
+static void start_inspection(struct database *d, int64_t now_us) {
+    if (d->phase == PHASE_KEEP_DIAL && pgconn_state(d->keep) == PGCONN_IDLE) {
+        d->phase = PHASE_KEEP_INSPECT;
+        note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
+    } else if (d->phase == PHASE_TAIL_DIAL && pgconn_state(d->tail) == PGCONN_IDLE) {
+        d->phase = PHASE_TAIL_INSPECT;
+        note_failure(d, source_inspect(d->source, now_us), "inspecting the event table");
+    }
+}
+
+static bool connections_work(struct database *d, int64_t now_us, struct error *reterr) {
+    if (pgconn_work(d->keep, now_us, reterr) != 0)
+        return false;
+    return pgconn_work(d->tail, now_us, reterr) != 0 ? false : true;
+}
+
+static enum database_signal pull(struct database *d, int64_t now_us, struct error *reterr) {
+    enum checkpoint_signal kept = checkpoint_next(d->checkpoint, now_us, reterr);
+    if (kept != CHECKPOINT_NONE)
+        return on_checkpoint(d, kept, now_us, reterr);
+    if (d->phase < PHASE_TAIL_INSPECT)
+        return DATABASE_NONE;
+    return on_source(d, source_next(d->source, now_us, reterr), now_us, reterr);
+}
+
+enum database_signal database_next(struct database *d, int64_t now_us, struct error *reterr) {
+    if (d->phase == PHASE_CLOSED) {
+        if (now_us < d->retry_at_us)
+            return DATABASE_NONE;
+        d->phase = PHASE_KEEP_DIAL;
+        note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
+    }
+    /* A step may lead on to the next at once; each advances the phase, so the loop is bounded. */
+    for (;;) {
+        if (d->lost) {
+            *reterr = d->lost_error;
+            return go_down(d, now_us);
+        }
+        enum phase before = d->phase;
+        if (!connections_work(d, now_us, reterr))
+            return go_down(d, now_us);
+        start_inspection(d, now_us);
+        enum database_signal signal = pull(d, now_us, reterr);
+        use_keep(d, now_us);
+        if (signal != DATABASE_NONE || (d->phase == before && !d->lost))
+            return signal;
+    }
+}
+
+void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    note_failure(d, source_want(d->source, events, bytes, now_us), "reading the event table");
+}
+
+void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->save_wanted);
+    ASSERT(!d->saving);
+    d->save_wanted = true;
+    d->save_mark = mark;
+    /* INT64_MIN: no event has settled since the load, the place moved all the same. */
+    d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
+    use_keep(d, now_us);
+}
+
+void database_drop(struct database *d, const char *why) {
+    d->lost = true;
+    error_set(&d->lost_error, ERROR_RETRY, "%s", why);
+}
+
+void database_release(struct database *d, uint64_t oldest_target) {
+    source_release(d->source, oldest_target);
+}
+
+const struct row *database_row(const struct database *d) {
+    return source_row(d->source);
+}
+
+struct source_mark database_row_mark(const struct database *d) {
+    return source_row_mark(d->source);
+}
+
+bool database_caught_up(const struct database *d) {
+    return source_caught_up(d->source);
+}
+
+uint64_t database_dropped(const struct database *d) {
+    return source_dropped(d->source);
+}
+
+bool database_connected(const struct database *d) {
+    return d->phase == PHASE_UP;
+}
+
+const char *database_note(const struct database *d) {
+    const char *note = checkpoint_note(d->checkpoint);
+    return note[0] ? note : source_note(d->source);
+}
+
+int64_t database_next_attempt_us(const struct database *d) {
+    return d->phase == PHASE_CLOSED ? d->retry_at_us : CLOCK_NEVER;
+}
+
+int64_t database_checkpoint_position(const struct database *d) {
+    return d->checkpoint_position;
+}
+
+int64_t database_epoch(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->epoch : 0;
+}
+
+bool database_new_checkpoint(const struct database *d) {
+    return d->new_checkpoint;
+}
+
+uint64_t database_reconnects(const struct database *d) {
+    return d->ups > 1 ? d->ups - 1 : 0;
+}
+
+uint64_t database_writes(const struct database *d) {
+    return d->writes;
+}
+
+const char *database_mode(const struct database *d) {
+    return source_mode(d->source);
+}

@@ -1,0 +1,63 @@
+/* database: the two connections, the checkpoint row and the source of one forwarder, brought up in order */
+#ifndef PENSTOCK_FORWARDER_DATABASE_H
+#define PENSTOCK_FORWARDER_DATABASE_H
+
+#include "forwarder/forwarder.h"
+
+/* keep (checkpoint, cancelling) is opened first, then tail (reading). They must
+ * reach the same server. If either dies both are closed, and the checkpoint is
+ * loaded anew: memory is not the truth (decisions.md 2, tailing.md 1.8).
+ * Belongs to the forwarder's thread; never waits. */
+struct database;
+
+/* Borrows options and guard. No connection yet: database_next makes it. */
+int database_new(const struct forwarder_options *options, struct guard *guard, uint64_t seed,
+                 struct database **ret_database) MUST_CHECK;
+void database_free(struct database *d);
+
+#define DATABASE_POLL_MAX 2
+int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]);
+int64_t database_deadline_us(const struct database *d);
+
+enum database_signal {
+    DATABASE_NONE,      /* nothing yet: poll */
+    DATABASE_UP,        /* reading may start at database_row_mark */
+    DATABASE_DOWN,      /* was up, or an attempt failed: *reterr; tries again by itself */
+    DATABASE_REFUSED,   /* only an operator can mend it: *reterr, database_note; looks again in 30 s */
+    DATABASE_AHEAD,     /* the checkpoint lies beyond the server: *reterr; looks again in 30 s */
+    DATABASE_ROW,       /* database_row, database_row_mark */
+    DATABASE_MARK,      /* database_row_mark */
+    DATABASE_READ_DONE, /* database_caught_up */
+    DATABASE_DROPPED,   /* database_dropped: that target can't be saved any more */
+    DATABASE_SAVED,
+    DATABASE_SAVE_FAILED, /* *reterr; the old value stands */
+};
+
+/* One fact at a time, until DATABASE_NONE. */
+enum database_signal database_next(struct database *d, int64_t now_us, struct error *reterr);
+
+const struct row *database_row(const struct database *d);
+struct source_mark database_row_mark(const struct database *d);
+bool database_caught_up(const struct database *d);
+uint64_t database_dropped(const struct database *d);
+
+/* Only while up. DATABASE_DOWN comes by database_next if it can't be sent. */
+void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
+/* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
+void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us);
+/* Gives both connections up: DATABASE_DOWN with `why` is the next fact. */
+void database_drop(struct database *d, const char *why);
+void database_release(struct database *d, uint64_t oldest_target);
+
+/* For messages and status. */
+bool database_connected(const struct database *d);
+const char *database_note(const struct database *d);
+int64_t database_next_attempt_us(const struct database *d); /* CLOCK_NEVER while one runs or it is up */
+int64_t database_checkpoint_position(const struct database *d); /* of the loaded or saved row; INT64_MIN: none */
+int64_t database_epoch(const struct database *d);
+bool database_new_checkpoint(const struct database *d); /* the row was made by this start */
+uint64_t database_reconnects(const struct database *d);
+uint64_t database_writes(const struct database *d);
+const char *database_mode(const struct database *d);
+
+#endif

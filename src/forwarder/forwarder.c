@@ -1,0 +1,362 @@
+/* forwarder: one thread that joins source, rules, flow, sink and checkpoint to the world */
+#include "forwarder/forwarder.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mailbox.h"
+#include "base/message_id.h"
+#include "forwarder/database.h"
+#include "forwarder/delivery.h"
+#include "forwarder/report.h"
+
+/* The loop turns at least this often, so that its tick proves that it lives. */
+#define TURN_MAX_US (1 * CLOCK_US_PER_S)
+/* Rows taken in one turn: outcomes are never kept waiting longer than that. */
+#define ROWS_PER_TURN 1024
+/* Wants done in one turn, likewise. */
+#define WANTS_PER_TURN 4096
+
+struct forwarder {
+    struct forwarder_options options;
+    struct mailbox *mailbox;
+    struct guard *guard;
+    struct flow *flow;
+    struct database *database;
+    struct delivery *delivery;
+    struct report *report;
+    struct forwarder_counts counts;
+
+    pthread_t thread;
+    atomic_llong tick_us;
+    atomic_int end; /* enum forwarder_end */
+
+    bool database_up;
+    uint32_t left_behind; /* events that were not behind a saved checkpoint when the database went away */
+    bool paused;
+    enum state_stop stop;
+    uint32_t sent_again; /* at the end: how many events the next start may repeat */
+    int64_t read_position;
+};
+
+/* Start and end. -------------------------------------------------------- */
+
+static void release(struct forwarder *f) {
+    delivery_free(f->delivery);
+    database_free(f->database);
+    flow_free(f->flow);
+    report_free(f->report);
+    guard_free(f->guard);
+    mailbox_free(f->mailbox);
+    free(f);
+}
+
+static uint64_t random_seed(void) {
+    uint64_t seed = (uint64_t)clock_now_us();
+    (void)!getrandom(&seed, sizeof seed, GRND_NONBLOCK);
+    return seed;
+}
+
+static int build(struct forwarder *f) {
+    uint64_t seed = random_seed();
+    f->options.flow.seed = seed;
+    int r = mailbox_new(&f->mailbox);
+    if (r == 0)
+        r = guard_new(&f->guard);
+    if (r == 0)
+        r = flow_new(&f->options.flow, &f->flow);
+    if (r == 0)
+        r = database_new(&f->options, f->guard, seed + 1, &f->database);
+    if (r == 0)
+        r = delivery_new(&f->options, f->flow, f->guard, &f->counts, seed + 2, &f->delivery);
+    if (r == 0)
+        r = report_new(&f->options, &f->report);
+    return r;
+}
+
+static void *run(void *argument);
+
+/* Signals belong to the main thread (sd-event(3) wants them blocked elsewhere). */
+static int start_thread(struct forwarder *f) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(&f->thread, NULL, run, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -r;
+}
+
+int forwarder_start(const struct forwarder_options *options, struct forwarder **ret_forwarder) {
+    struct forwarder *f = calloc(1, sizeof *f);
+    if (!f)
+        return -ENOMEM;
+    f->options = *options;
+    f->read_position = INT64_MIN;
+    atomic_store(&f->tick_us, clock_now_us());
+    int r = build(f);
+    if (r == 0)
+        r = start_thread(f);
+    if (r < 0) {
+        release(f);
+        return r;
+    }
+    *ret_forwarder = f;
+    return 0;
+}
+
+void forwarder_stop(struct forwarder *f, int64_t deadline_us) {
+    struct mail mail = {.kind = MAIL_STOP, .deadline_us = deadline_us};
+    /* Full: the forwarder does not turn; the main thread shuts its sockets down at the deadline. */
+    (void)!mailbox_put(f->mailbox, &mail);
+}
+
+enum forwarder_end forwarder_ended(const struct forwarder *f) {
+    return (enum forwarder_end)atomic_load(&f->end);
+}
+
+void forwarder_free(struct forwarder *f) {
+    if (!f)
+        return;
+    ASSERT(forwarder_ended(f) != FORWARDER_RUNNING);
+    pthread_join(f->thread, NULL);
+    release(f);
+}
+
+void forwarder_copy_stats(struct forwarder *f, struct forwarder_stats *ret_stats) {
+    report_copy(f->report, ret_stats);
+}
+
+int64_t forwarder_tick_us(const struct forwarder *f) {
+    return atomic_load(&f->tick_us);
+}
+
+struct guard *forwarder_guard(struct forwarder *f) {
+    return f->guard;
+}
+
+/* Facts. ---------------------------------------------------------------- */
+
+static void take_mail(struct forwarder *f, int64_t now_us) {
+    struct mail mail;
+    for (int i = 0; i < MAILBOX_CAPACITY && mailbox_take(f->mailbox, &mail) == 0; i++) {
+        switch (mail.kind) {
+        case MAIL_STOP:
+            f->stop = STATE_STOPPING;
+                flow_stop(f->flow, now_us, mail.deadline_us);
+            break;
+        case MAIL_PAUSE:
+        case MAIL_RESUME:
+            f->paused = mail.kind == MAIL_PAUSE;
+            flow_pause(f->flow, now_us, f->paused);
+            break;
+        case MAIL_WAKE:
+            flow_wake(f->flow, now_us);
+            break;
+        }
+    }
+}
+
+static struct flow_mark mark_of(const struct forwarder *f) {
+    struct source_mark mark = database_row_mark(f->database);
+    return (struct flow_mark){.position = mark.position, .target = mark.target};
+}
+
+static void on_up(struct forwarder *f, int64_t now_us) {
+    report_database(f->report, STATE_DATABASE_UP, "");
+    f->database_up = true;
+    f->left_behind = 0;
+    flow_database_up(f->flow, now_us, mark_of(f));
+    struct log_fields fields = {.forwarder = f->options.name};
+    const char *note = database_note(f->database);
+    if (note[0])
+        log_say(LOG_LEVEL_WARNING, &fields, "event table %s: %s", f->options.source->table, note);
+    log_say(LOG_LEVEL_INFO, &fields, "reading %s (mode %s) from %s, epoch %" PRId64, f->options.source->table,
+            database_mode(f->database), database_new_checkpoint(f->database) ? "its start" : "its checkpoint",
+            database_epoch(f->database));
+}
+
+static void on_down(struct forwarder *f, enum state_database why, const struct error *error, int64_t now_us) {
+    const char *note = why == STATE_DATABASE_REFUSED ? database_note(f->database) : "";
+    report_database(f->report, why, note[0] ? note : error->text);
+    if (!f->database_up)
+        return;
+    f->database_up = false;
+    /* Whether the last save took place only the next load can tell. */
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    f->left_behind = view.in_flight + view.ghosts + view.unsaved;
+    flow_database_down(f->flow, now_us);
+}
+
+static void on_row(struct forwarder *f, int64_t now_us) {
+    int r = delivery_row(f->delivery, database_row(f->database), mark_of(f), now_us);
+    if (r < 0)
+        /* Nothing was added: what is not in the window is read again after the reload. */
+        database_drop(f->database, "taking a row: no memory");
+    else
+        f->read_position = mark_of(f).position;
+}
+
+static void on_save_failed(struct forwarder *f, const struct error *error, int64_t now_us) {
+    struct log_fields fields = {.forwarder = f->options.name, .error = error->text};
+    log_say(LOG_LEVEL_WARNING, &fields, "the checkpoint could not be saved: %s: the old one stands, trying again", error->text);
+    flow_save_failed(f->flow, now_us);
+}
+
+/* One fact of the database. false: there is none. */
+static bool take_database_fact(struct forwarder *f, int64_t now_us) {
+    struct error error = {.text = ""};
+    switch (database_next(f->database, now_us, &error)) {
+    case DATABASE_NONE:
+        return false;
+    case DATABASE_UP:
+        on_up(f, now_us);
+        return true;
+    case DATABASE_DOWN:
+        on_down(f, STATE_DATABASE_DOWN, &error, now_us);
+        return true;
+    case DATABASE_REFUSED:
+        on_down(f, STATE_DATABASE_REFUSED, &error, now_us);
+        return true;
+    case DATABASE_AHEAD:
+        on_down(f, STATE_DATABASE_AHEAD, &error, now_us);
+        return true;
+    case DATABASE_ROW:
+        on_row(f, now_us);
+        return true;
+    case DATABASE_MARK:
+        flow_mark(f->flow, now_us, mark_of(f), 0);
+        return true;
+    case DATABASE_READ_DONE:
+        flow_read_done(f->flow, now_us, database_caught_up(f->database));
+            return true;
+    case DATABASE_DROPPED:
+        flow_target_dropped(f->flow, database_dropped(f->database));
+        return true;
+    case DATABASE_SAVED:
+        f->counts.checkpoint_writes = database_writes(f->database);
+        flow_saved(f->flow, now_us);
+        database_release(f->database, flow_oldest_target(f->flow));
+        return true;
+    case DATABASE_SAVE_FAILED:
+        on_save_failed(f, &error, now_us);
+        return true;
+    }
+    return false;
+}
+
+static bool take_facts(struct forwarder *f, int64_t now_us) {
+    take_mail(f, now_us);
+    /* Results before new work: outcomes free the room that rows are asked for. */
+    delivery_work(f->delivery, now_us);
+    int taken = 0;
+    while (taken < ROWS_PER_TURN && take_database_fact(f, now_us))
+        taken++;
+    return taken > 0;
+}
+
+/* Wants. ---------------------------------------------------------------- */
+
+static void finish(struct forwarder *f) {
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    uint32_t again = view.in_flight + view.ghosts + view.unsaved + f->left_behind;
+    struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
+    if (again == 0)
+        log_say(LOG_LEVEL_NOTICE, &fields, "stopped: %" PRIu64 " events confirmed since start, checkpoint at position %" PRId64
+                " saved, none will be sent again", f->counts.confirmed, database_checkpoint_position(f->database));
+    else
+        log_say(LOG_LEVEL_WARNING, &fields, "stopped late: %" PRIu64 " events confirmed since start, up to %" PRIu32
+                " will be sent again (checkpoint at position %" PRId64 ", read up to %" PRId64 ")", f->counts.confirmed, again,
+                database_checkpoint_position(f->database), f->read_position);
+    f->stop = STATE_STOPPED;
+    f->sent_again = again;
+}
+
+static void do_want(struct forwarder *f, const struct flow_want *want, int64_t now_us) {
+    switch (want->kind) {
+    case FLOW_WANT_READ:
+        database_want(f->database, want->events, want->bytes, now_us);
+        return;
+    case FLOW_WANT_SUBMIT:
+        delivery_submit(f->delivery, want, now_us);
+        return;
+    case FLOW_WANT_SAVE:
+        database_save(f->database, (struct source_mark){want->mark.position, want->mark.target}, want->position, now_us);
+        return;
+    case FLOW_WANT_RENEW:
+        delivery_renew(f->delivery, now_us, "events of before the reload are not answered");
+        return;
+    case FLOW_WANT_FINISH:
+        finish(f);
+        return;
+    }
+}
+
+static bool do_wants(struct forwarder *f, int64_t now_us) {
+    struct flow_want want;
+    int done = 0;
+    while (f->stop != STATE_STOPPED && done < WANTS_PER_TURN && flow_next(f->flow, now_us, &want)) {
+        do_want(f, &want, now_us);
+        done++;
+    }
+    delivery_flush(f->delivery);
+    return done > 0;
+}
+
+/* The loop. ------------------------------------------------------------- */
+
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static void wait_for_something(struct forwarder *f, int64_t now_us) {
+    struct pollfd fds[1 + DATABASE_POLL_MAX + SINK_POLL_MAX];
+    fds[0] = (struct pollfd){.fd = mailbox_fd(f->mailbox), .events = POLLIN};
+    int count = 1;
+    count += database_poll(f->database, fds + count);
+    count += delivery_poll(f->delivery, fds + count);
+    int64_t deadline_us = now_us + TURN_MAX_US;
+    deadline_us = earlier(deadline_us, flow_deadline_us(f->flow));
+    deadline_us = earlier(deadline_us, database_deadline_us(f->database));
+    deadline_us = earlier(deadline_us, delivery_deadline_us(f->delivery));
+    (void)!poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us));
+}
+
+static void tell(struct forwarder *f, int64_t now_us) {
+    struct report_view view = {
+        .stop = f->stop,
+        .paused = f->paused,
+        .flow = f->flow,
+        .delivery = f->delivery,
+        .database = f->database,
+        .counts = &f->counts,
+        .read_position = f->read_position,
+    };
+    report_turn(f->report, &view, now_us);
+}
+
+static void *run(void *argument) {
+    struct forwarder *f = argument;
+    while (f->stop != STATE_STOPPED) {
+        int64_t now_us = clock_now_us();
+        atomic_store(&f->tick_us, now_us);
+        bool facts = take_facts(f, now_us);
+        bool wants = do_wants(f, now_us);
+        tell(f, now_us);
+        /* A turn in which something happened may have made more possible (rows
+         * in the library's buffer, a confirm that came at once): no wait then. */
+        if (!facts && !wants)
+            wait_for_something(f, now_us);
+    }
+    atomic_store(&f->end, f->sent_again > 0 ? FORWARDER_ENDED_LATE : FORWARDER_ENDED_CLEAN);
+    (void)!write(f->options.ended_fd, &(uint64_t){1}, sizeof(uint64_t));
+    return NULL;
+}

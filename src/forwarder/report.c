@@ -1,0 +1,333 @@
+/* report: tells users what a forwarder is doing: one log line per change, and the snapshot for the status */
+#include "forwarder/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/limit.h"
+#include "base/log.h"
+#include "base/message_id.h"
+
+#define COPY_INTERVAL_US (100 * CLOCK_US_PER_MS)
+#define SAME_STATE_INTERVAL_US (10 * CLOCK_US_PER_S)
+/* A refusal or two by the broker is its daily business; an event that was tried
+ * this often and still does not go is held. */
+#define HELD_ATTEMPTS 2
+
+struct report {
+    const struct forwarder_options *options;
+    enum state_database database;
+    char database_words[FORWARDER_TEXT_MAX];
+    bool sink_was_up;
+    int64_t next_copy_us;
+    int64_t blocked_since_wall_us;
+    struct limit limits[FORWARDER_STATE_COUNT]; /* flapping between two states is not said each time */
+    struct forwarder_stats stats; /* being written */
+    pthread_mutex_t lock;
+    struct forwarder_stats published; /* under lock */
+};
+
+int report_new(const struct forwarder_options *o, struct report **ret_report) {
+    struct report *r = calloc(1, sizeof *r);
+    if (!r)
+        return -ENOMEM;
+    r->options = o;
+    pthread_mutex_init(&r->lock, NULL);
+    struct forwarder_stats *s = &r->stats;
+    snprintf(s->name, sizeof s->name, "%s", o->name);
+    snprintf(s->reason, sizeof s->reason, "not connected yet");
+    snprintf(s->resumes, sizeof s->resumes, "when database and broker have been reached");
+    snprintf(s->source_connection, sizeof s->source_connection, "%s", o->source_connection_name);
+    snprintf(s->table, sizeof s->table, "%s", o->source->table);
+    snprintf(s->sink_connection, sizeof s->sink_connection, "%s", o->sink_connection_name);
+    snprintf(s->sink_kind, sizeof s->sink_kind, "%s", o->sink_kind->name);
+    snprintf(s->owner, sizeof s->owner, "%s", o->owner);
+    s->state = FORWARDER_STARTING;
+    s->since_wall_us = clock_wall_us();
+    s->read_position = s->checkpoint_position = INT64_MIN;
+    s->window_max_events = o->flow.window_events;
+    s->window_max_unsaved = o->flow.unsaved;
+    s->window_max_bytes = o->flow.window_bytes;
+    r->published = *s;
+    *ret_report = r;
+    return 0;
+}
+
+void report_free(struct report *r) {
+    if (!r)
+        return;
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+void report_database(struct report *r, enum state_database database, const char *words) {
+    r->database = database;
+    snprintf(r->database_words, sizeof r->database_words, "%s", words);
+}
+
+/* What is true. --------------------------------------------------------- */
+
+static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
+    if (sink->connected) {
+        r->sink_was_up = true;
+        return sink->blocked ? STATE_SINK_BLOCKED : STATE_SINK_UP;
+    }
+    return r->sink_was_up || sink->down_reason ? STATE_SINK_DOWN : STATE_SINK_NEW;
+}
+
+static bool oldest_is_held(const struct flow *flow, const struct flow_view *view) {
+    switch (view->oldest_hold) {
+    case FLOW_HOLD_NONE:
+        return false;
+    case FLOW_HOLD_VERDICT:
+    case FLOW_HOLD_REJECTED:
+        return true;
+    case FLOW_HOLD_RETRY:
+        break;
+    }
+    uint32_t attempts = 0;
+    int64_t retry_us;
+    flow_slot_hold(flow, view->oldest_slot, &attempts, &retry_us);
+    return attempts >= HELD_ATTEMPTS;
+}
+
+/* Why, and what ends it. ------------------------------------------------ */
+
+struct words {
+    char reason[FORWARDER_TEXT_MAX];
+    char resumes[512];
+};
+
+static void say_next_attempt(char *resumes, size_t size, int64_t next_us, int64_t now_us) {
+    if (next_us == CLOCK_NEVER)
+        snprintf(resumes, size, "when the attempt that runs now succeeds");
+    else
+        snprintf(resumes, size, "next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
+}
+
+static void words_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
+                               int64_t now_us, struct words *w) {
+    if (r->database == STATE_DATABASE_DOWN) {
+        snprintf(w->reason, sizeof w->reason, "database '%s': %s", r->options->source_connection_name, r->database_words);
+        say_next_attempt(w->resumes, sizeof w->resumes, database_next_attempt_us(v->database), now_us);
+        return;
+    }
+    snprintf(w->reason, sizeof w->reason, "broker '%s': %s", r->options->sink_connection_name,
+             sink->down_reason ? sink->down_reason : "not connected");
+    say_next_attempt(w->resumes, sizeof w->resumes, sink->next_attempt_us, now_us);
+}
+
+static void words_held(const struct report_view *v, const struct flow_view *flow, int64_t now_us, struct words *w) {
+    const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
+    int len = snprintf(w->reason, sizeof w->reason, "event at position %" PRId64 " (id %.*s): %s", e->position,
+                       SPAN_ARGS(event_core_value(e, EVENT_ID)), delivery_reason(v->delivery, flow->oldest_slot));
+    if (flow->followers > 0 && len > 0 && (size_t)len < sizeof w->reason)
+        snprintf(w->reason + len, sizeof w->reason - (size_t)len, "; %" PRIu32 " later event%s of held keys wait%s%s",
+                 flow->followers, flow->followers == 1 ? "" : "s", flow->followers == 1 ? "s" : "",
+                 flow->window_full ? " and fill the window" : flow->unsaved_full ? "; window.unsaved is reached" : "");
+    if (flow->oldest_hold == FLOW_HOLD_RETRY)
+        snprintf(w->resumes, sizeof w->resumes, "next attempt in %.1f s",
+                 flow->oldest_retry_us > now_us ? (double)(flow->oldest_retry_us - now_us) / 1e6 : 0.0);
+    else
+        snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and the forwarder is restarted");
+}
+
+static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
+                     const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
+    w->reason[0] = w->resumes[0] = '\0';
+    switch (state) {
+    case FORWARDER_STARTING:
+        snprintf(w->reason, sizeof w->reason, "connecting to %s",
+                 r->database == STATE_DATABASE_UP ? r->options->sink_connection_name : r->options->source_connection_name);
+        snprintf(w->resumes, sizeof w->resumes, "when database and broker have been reached");
+        return;
+    case FORWARDER_REFUSED:
+        snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
+        snprintf(w->resumes, sizeof w->resumes, "when this is mended; looked at again every 30 s");
+        return;
+    case FORWARDER_AHEAD:
+        snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
+        snprintf(w->resumes, sizeof w->resumes, "when an operator decides; looked at again every 30 s");
+        return;
+    case FORWARDER_DISCONNECTED:
+        words_disconnected(r, v, sink, now_us, w);
+        return;
+    case FORWARDER_BLOCKED:
+        snprintf(w->reason, sizeof w->reason, "broker '%s' has told us to stop publishing: %s",
+                 r->options->sink_connection_name, sink->blocked_reason ? sink->blocked_reason : "no reason given");
+        snprintf(w->resumes, sizeof w->resumes, "when the broker's alarm ends");
+        return;
+    case FORWARDER_HELD:
+        words_held(v, flow, now_us, w);
+        return;
+    case FORWARDER_PAUSED:
+        snprintf(w->reason, sizeof w->reason, "paused by an operator");
+        snprintf(w->resumes, sizeof w->resumes, "penstock resume %s", r->options->name);
+        return;
+    case FORWARDER_STANDBY:
+    case FORWARDER_DELIVERING:
+    case FORWARDER_IDLE:
+    case FORWARDER_STOPPING:
+    case FORWARDER_STOPPED:
+    case FORWARDER_STATE_COUNT:
+        return;
+    }
+}
+
+/* Changes. -------------------------------------------------------------- */
+
+struct change {
+    enum log_level level;
+    const char *message_id;
+};
+
+static struct change change_to(enum forwarder_state state) {
+    switch (state) {
+    case FORWARDER_REFUSED:
+        return (struct change){LOG_LEVEL_ERR, MESSAGE_ID_REFUSED};
+    case FORWARDER_AHEAD:
+        return (struct change){LOG_LEVEL_ERR, MESSAGE_ID_AHEAD};
+    case FORWARDER_HELD:
+        return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_HELD};
+    case FORWARDER_BLOCKED:
+        return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_BLOCKED};
+    case FORWARDER_DISCONNECTED:
+        return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_DISCONNECTED};
+    case FORWARDER_PAUSED:
+    case FORWARDER_STANDBY:
+    case FORWARDER_STOPPING:
+    case FORWARDER_STOPPED:
+        return (struct change){LOG_LEVEL_NOTICE, NULL};
+    case FORWARDER_STARTING:
+    case FORWARDER_DELIVERING:
+    case FORWARDER_IDLE:
+    case FORWARDER_STATE_COUNT:
+        break;
+    }
+    return (struct change){LOG_LEVEL_DEBUG, NULL};
+}
+
+static bool moves(enum forwarder_state state) {
+    return state == FORWARDER_DELIVERING || state == FORWARDER_IDLE;
+}
+
+static void say_change(struct report *r, enum forwarder_state from, enum forwarder_state to, const struct words *w,
+                       int64_t now_us) {
+    uint64_t left_out = 0;
+    struct change change = change_to(to);
+    bool recovered = moves(to) && !moves(from);
+    if (recovered)
+        change = (struct change){LOG_LEVEL_NOTICE, from == FORWARDER_STARTING ? NULL : MESSAGE_ID_RECOVERED};
+    /* Every refusal and outage is said when it begins; only flapping is thinned out. */
+    if (change.level < LOG_LEVEL_DEBUG && !limit_allows(&r->limits[to], now_us, SAME_STATE_INTERVAL_US, &left_out))
+        change.level = LOG_LEVEL_DEBUG;
+    char more[64] = "";
+    if (left_out > 0)
+        snprintf(more, sizeof more, " (%" PRIu64 " more such changes since)", left_out);
+    struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(to),
+                                .message_id = change.message_id, .error = w->reason[0] ? w->reason : NULL};
+    log_say(change.level, &fields, "%s -> %s%s%s%s%s%s", forwarder_state_name(from), forwarder_state_name(to),
+            w->reason[0] ? ": " : "", w->reason, w->resumes[0] ? "; goes on " : "", w->resumes, more);
+}
+
+/* The snapshot. --------------------------------------------------------- */
+
+static void fill_culprit(struct forwarder_culprit *c, enum forwarder_state state, const struct report_view *v,
+                         const struct flow_view *flow) {
+    *c = (struct forwarder_culprit){0};
+    if (state != FORWARDER_HELD)
+        return;
+    const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
+    snprintf(c->kind, sizeof c->kind, "event");
+    c->position = e->position;
+    snprintf(c->event_id, sizeof c->event_id, "%.*s", SPAN_ARGS(event_core_value(e, EVENT_ID)));
+    snprintf(c->destination, sizeof c->destination, "%s", delivery_describe(v->delivery, flow->oldest_slot));
+    snprintf(c->words, sizeof c->words, "%s", delivery_reason(v->delivery, flow->oldest_slot));
+}
+
+static void fill_oldest(struct forwarder_stats *s, const struct report_view *v, const struct flow_view *flow) {
+    s->any_unsettled = flow->any_unsettled;
+    s->oldest_position = 0;
+    s->oldest_recorded_wall_us = s->oldest_since_us = 0;
+    if (!flow->any_unsettled)
+        return;
+    const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
+    s->oldest_position = e->position;
+    s->oldest_recorded_wall_us = e->recorded_us == INT64_MIN ? 0 : e->recorded_us;
+    s->oldest_since_us = flow->oldest_since_us;
+}
+
+static void fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
+                 const struct sink_view *sink) {
+    struct forwarder_stats *s = &r->stats;
+    fill_culprit(&s->culprit, state, v, flow);
+    fill_oldest(s, v, flow);
+    snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
+    s->source_connected = database_connected(v->database);
+    s->read_position = v->read_position;
+    s->sink_connected = sink->connected;
+    if (!sink->blocked)
+        r->blocked_since_wall_us = 0;
+    else if (r->blocked_since_wall_us == 0)
+        r->blocked_since_wall_us = clock_wall_us();
+    s->blocked_since_wall_us = r->blocked_since_wall_us;
+    if (v->counts->checkpoint_writes != s->counts.checkpoint_writes)
+        s->checkpoint_saved_wall_us = clock_wall_us();
+    s->checkpoint_position = database_checkpoint_position(v->database);
+    s->epoch = database_epoch(v->database);
+    s->lease_held = s->source_connected;
+    s->rows_wait = !flow->caught_up;
+    s->last_settled_us = flow->last_settled_us;
+    s->window_events = flow->events;
+    s->window_bytes = flow->bytes;
+    s->window_unsaved = flow->unsaved;
+    s->counts = *v->counts;
+}
+
+static void publish(struct report *r) {
+    pthread_mutex_lock(&r->lock);
+    r->published = r->stats;
+    pthread_mutex_unlock(&r->lock);
+}
+
+void report_turn(struct report *r, const struct report_view *v, int64_t now_us) {
+    struct flow_view flow;
+    struct sink_view sink;
+    flow_view(v->flow, &flow);
+    delivery_view(v->delivery, &sink);
+    struct state_facts facts = {
+        .stop = v->stop,
+        .database = r->database,
+        .sink = sink_of(r, &sink),
+        .paused = v->paused,
+        .oldest_held = flow.any_unsettled && oldest_is_held(v->flow, &flow),
+        .unsettled = flow.any_unsettled,
+        .caught_up = flow.caught_up,
+    };
+    enum forwarder_state state = state_of(&facts);
+    bool changed = state != r->stats.state;
+    if (!changed && now_us < r->next_copy_us)
+        return;
+    r->next_copy_us = now_us + COPY_INTERVAL_US;
+
+    struct words words;
+    words_of(r, state, v, &flow, &sink, now_us, &words);
+    fill(r, state, v, &flow, &sink);
+    if (changed) {
+        say_change(r, r->stats.state, state, &words, now_us);
+        r->stats.state = state;
+        r->stats.since_wall_us = clock_wall_us();
+    }
+    memcpy(r->stats.reason, words.reason, sizeof words.reason);
+    memcpy(r->stats.resumes, words.resumes, sizeof words.resumes);
+    publish(r);
+}
+
+void report_copy(struct report *r, struct forwarder_stats *ret_stats) {
+    pthread_mutex_lock(&r->lock);
+    *ret_stats = r->published;
+    pthread_mutex_unlock(&r->lock);
+}
