@@ -401,7 +401,7 @@ int json_unescape(const struct json_value *string, struct buf *b) {
     return r;
 }
 
-int json_integer(const struct json_value *number, int64_t *ret_value) {
+int json_read_integer(const struct json_value *number, int64_t *ret_value) {
     if (number->kind != JSON_NUMBER && number->kind != JSON_STRING)
         return JSON_E_INVALID;
     const char *p = number->text.data, *end = p + number->text.len;

@@ -50,6 +50,10 @@ int json_walk_next(struct json_walk *w, struct json_value *ret_name, struct json
 int json_unescape(const struct json_value *string, struct buf *b) MUST_CHECK;
 
 /* A JSON number or digit string that is an integer of 64 bits. 0; JSON_E_INVALID. */
-int json_integer(const struct json_value *number, int64_t *ret_value) MUST_CHECK;
+int json_read_integer(const struct json_value *number, int64_t *ret_value) MUST_CHECK;
+/* The old name, without a symbol: jansson has a json_integer, and the linker took ours for it. */
+static inline int json_integer(const struct json_value *number, int64_t *ret_value) {
+    return json_read_integer(number, ret_value);
+}
 
 #endif
