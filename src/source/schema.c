@@ -6,13 +6,14 @@
 #define INDEX_SUFFIX "_xid_position_idx"
 #define IDENTIFIER_MAX 63 /* bytes; PostgreSQL cuts longer ones, up to the table's own name */
 
-/* The quoted names of the table and of its index. */
+/* Quoted; the schema is empty without one. */
 struct names {
-    struct buf table, index;
+    struct buf table, schema, index;
 };
 
 static void names_done(struct names *n) {
     buf_done(&n->table);
+    buf_done(&n->schema);
     buf_done(&n->index);
 }
 
@@ -31,17 +32,20 @@ static int quote_index(const char *table, struct buf *b) {
 static int find_names(struct span table, struct names *n) {
     struct table_name name;
     struct error ignored;
-    n->table = n->index = BUF_INIT(1024);
+    n->table = n->schema = n->index = BUF_INIT(1024);
     int r = table_name_parse(table, &name, &ignored);
     if (r)
         return r;
     r = table_name_quote(&name, &n->table);
     if (r == 0)
         r = quote_index(name.table, &n->index);
+    if (r == 0 && name.schema)
+        r = pgconn_quote_identifier(span_of(name.schema), &n->schema);
     table_name_done(&name);
-    if (r == 0)
-        r = buf_terminate(&n->table);
-    return r ? r : buf_terminate(&n->index);
+    struct buf *all[] = {&n->table, &n->schema, &n->index};
+    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
+        r = buf_terminate(all[i]);
+    return r;
 }
 
 int source_add_event_table_sql(struct span table, struct buf *b) {
@@ -83,4 +87,17 @@ int source_add_transaction_id_sql(struct span table, struct buf *b) {
                     "ALTER TABLE %s ADD COLUMN IF NOT EXISTS xid xid8 NOT NULL DEFAULT pg_current_xact_id();\n"
                     "CREATE INDEX IF NOT EXISTS %s ON %s (xid, position);\n",
                     n.table.data, n.index.data, n.table.data);
+}
+
+int source_add_grants_sql(struct span table, struct span role, struct buf *b) {
+    CLEANUP(names_done) struct names n = {0};
+    CLEANUP(buf_done) struct buf quoted = BUF_INIT(1024);
+    int r = find_names(table, &n);
+    if (r == 0)
+        r = pgconn_quote_identifier(role, &quoted);
+    if (r == 0)
+        r = buf_terminate(&quoted);
+    if (r == 0 && n.schema.len)
+        r = buf_addf(b, "GRANT USAGE ON SCHEMA %s TO %s;\n", n.schema.data, quoted.data);
+    return r ? r : buf_addf(b, "GRANT SELECT ON %s TO %s;\n", n.table.data, quoted.data);
 }
