@@ -328,6 +328,8 @@ static int finish_statement(struct pgconn *c, struct error *reterr) {
 }
 
 int pgconn_fetch(struct pgconn *c, struct error *reterr) {
+    if (c->state == PGCONN_CLOSED)
+        return lose(c, "there is no connection", reterr);
     ASSERT(c->state == PGCONN_BUSY);
     drop_row(c);
     while (!PQisBusy(c->pg)) {
