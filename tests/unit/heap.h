@@ -2,7 +2,7 @@
 #ifndef PENSTOCK_TESTS_HEAP_H
 #define PENSTOCK_TESTS_HEAP_H
 
-#include <stddef.h>
+#include <stdlib.h>
 
 /* glibc's own functions, below the ones defined here; a sanitizer brings its
  * own allocator, so there nothing is counted and nothing fails. */
