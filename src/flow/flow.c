@@ -53,7 +53,8 @@ void flow_database_up(struct flow *f, int64_t now_us, struct flow_mark saved) {
 }
 
 void flow_database_down(struct flow *f, int64_t now_us) {
-    ASSERT(f->database == DATABASE_UP);
+    if (f->database == DATABASE_DOWN)
+        return; /* an attempt to connect that failed changes nothing */
     f->database = DATABASE_DOWN;
     bool first_ghosts = wire_ghosts(f->wire) == 0;
     wire_forget_events(f->wire);

@@ -123,6 +123,20 @@ START_TEST(ghosts_that_do_not_come_renew_the_sink) {
 }
 END_TEST
 
+START_TEST(a_database_that_stays_away_is_said_to_be_down_again_and_again) {
+    ck_assert_int_eq(flow_new(&options, &flow), 0);
+    flow_database_down(flow, now_us);
+    flow_database_up(flow, now_us, (struct flow_mark){.target = 1});
+    flow_sink_up(flow, now_us);
+    read_keys("a");
+    want_submit(0);
+    flow_database_down(flow, now_us);
+    now_us += 1000 * MS;
+    flow_database_down(flow, now_us);
+    ck_assert_uint_eq(view().ghosts, 1);
+}
+END_TEST
+
 START_TEST(a_reload_forgets_what_was_settled_and_not_saved) {
     begin();
     read_keys("ab");
@@ -313,6 +327,7 @@ int main(void) {
     TCase *database = case_of(suite, "database");
     tcase_add_test(database, after_a_reload_nothing_goes_before_the_tokens_of_before_have_come);
     tcase_add_test(database, ghosts_that_do_not_come_renew_the_sink);
+    tcase_add_test(database, a_database_that_stays_away_is_said_to_be_down_again_and_again);
     tcase_add_test(database, a_reload_forgets_what_was_settled_and_not_saved);
     tcase_add_test(database, a_save_under_way_when_the_database_goes_is_forgotten);
     TCase *stop = case_of(suite, "stop");
