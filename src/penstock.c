@@ -27,8 +27,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"status", "[FORWARDER] [--json]", "how the forwarders are, or everything about one", penstock_status, true, GIVEN_JSON,
-     GIVEN_WATCH,
+    {"status", "[FORWARDER] [--json]", "how the forwarders are, or everything about one", penstock_status, true,
+     GIVEN_JSON, GIVEN_WATCH,
      "Asks the daemon. One line per forwarder: its state and for how long, the position\n"
      "that its checkpoint has reached, the age of the oldest event that waits, how many\n"
      "wait (\"+\": more lie behind), and why it does not move. With FORWARDER everything\n"
@@ -44,20 +44,29 @@ static const struct command commands[] = {
      "\n"
      "  penstock check\n"
      "  penstock check -c new.yaml && mv new.yaml /etc/penstock/penstock.yaml\n"},
-    {"config", "", "the effective configuration, defaults shown, secrets masked", penstock_config, false, 0, GIVEN_EXPAND,
+    {"config", "", "the effective configuration, defaults shown, secrets masked", penstock_config, false, 0,
+     GIVEN_EXPAND,
      "What it prints loads again.\n"
      "\n"
      "  penstock config | less\n"},
-    {"schema", "[--role ROLE] [--event-table TABLE [--existing]]", "the SQL of Penstock's own tables, its role and its rights",
-     penstock_schema, false, GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING, GIVEN_LAYOUT,
+    {"schema", "[--role ROLE] [--event-table TABLE [--existing]]",
+     "the SQL of Penstock's own tables, its role and its rights", penstock_schema, false,
+     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING, GIVEN_LAYOUT,
      "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
      "--existing instead what TABLE needs besides: its transaction-id column and index.\n"
      "\n"
      "  penstock schema | psql shop\n"
      "  penstock schema --role forwarder --event-table public.event | psql shop\n"
      "  penstock schema --event-table '\"Event Log\".\"Events\"' --existing\n"},
-    {.name = "resolve"}, {.name = "pause"}, {.name = "resume"}, {.name = "parked"}, {.name = "redrive"},
-    {.name = "skip"},    {.name = "seek"},  {.name = "replay"}, {.name = "rebase"},
+    {.name = "resolve"},
+    {.name = "pause"},
+    {.name = "resume"},
+    {.name = "parked"},
+    {.name = "redrive"},
+    {.name = "skip"},
+    {.name = "seek"},
+    {.name = "replay"},
+    {.name = "rebase"},
 };
 
 enum { OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_CONFIG = 'c', OPTION_SOCKET = 's', OPTION_GIVEN = 256 };

@@ -6,8 +6,8 @@
 
 /* Scripts hold on to them: penstock(1) "EXIT STATUS". */
 enum penstock_exit {
-    PENSTOCK_YES = 0,         /* yes, done, healthy */
-    PENSTOCK_NO = 1,          /* no, findings, not healthy */
+    PENSTOCK_YES = 0, /* yes, done, healthy */
+    PENSTOCK_NO = 1,  /* no, findings, not healthy */
     PENSTOCK_USAGE = 64,
     PENSTOCK_UNREACHABLE = 69,
 };

@@ -62,8 +62,8 @@ static int print_findings_json(const char *path, const struct diag *diag, bool a
 static void print_findings(const char *path, const struct diag *diag, bool accepted) {
     diag_print(diag, stdout);
     size_t errors = diag_count(diag, DIAG_ERROR), warnings = diag_count(diag, DIAG_WARNING);
-    printf("%s: %s, %zu error%s, %zu warning%s\n", path, accepted ? "accepted" : "refused", errors, errors == 1 ? "" : "s",
-           warnings, warnings == 1 ? "" : "s");
+    printf("%s: %s, %zu error%s, %zu warning%s\n", path, accepted ? "accepted" : "refused", errors,
+           errors == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
 }
 
 int penstock_check(const struct penstock_command_line *line) {
@@ -111,8 +111,8 @@ static int find_schema(const struct penstock_command_line *line, char **ret_sche
     if (r < 0)
         return r;
     if (r > 0 && line->config_path)
-        fprintf(stderr, "penstock: %s is refused (penstock check shows why): printing for schema '%s'\n", line->config_path,
-                SCHEMA_DEFAULT);
+        fprintf(stderr, "penstock: %s is refused (penstock check shows why): printing for schema '%s'\n",
+                line->config_path, SCHEMA_DEFAULT);
     char *schema = strdup(r == 0 ? config->checkpoint_schema : SCHEMA_DEFAULT);
     if (!schema)
         return -ENOMEM;

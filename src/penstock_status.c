@@ -21,7 +21,8 @@ static char *find_socket(const struct penstock_command_line *line) {
     if (r == 0)
         r = config_load(path, diag, &config);
     if (r != 0 && line->config_path)
-        fprintf(stderr, "penstock: %s is refused (penstock check shows why): asking at %s\n", path, CONFIG_DEFAULT_SOCKET);
+        fprintf(stderr, "penstock: %s is refused (penstock check shows why): asking at %s\n", path,
+                CONFIG_DEFAULT_SOCKET);
     char *socket_path = strdup(r == 0 && config->status_socket ? config->status_socket : CONFIG_DEFAULT_SOCKET);
     config_free(config);
     diag_free(diag);
@@ -40,7 +41,8 @@ static int say_problem(int status, const json_t *root) {
     return status == 404 ? PENSTOCK_NO : PENSTOCK_UNREACHABLE;
 }
 
-static int ask(const char *socket_path, const char *forwarder, struct buf *body, int *ret_status, struct error *reterr) {
+static int ask(const char *socket_path, const char *forwarder, struct buf *body, int *ret_status,
+               struct error *reterr) {
     CLEANUP(buf_done) struct buf path = BUF_INIT(8192);
     int r = buf_addf(&path, forwarder ? "/status/" : "/status");
     if (r == 0 && forwarder)

@@ -204,8 +204,7 @@ void penstock_view_table(const struct penstock_view *view, const json_t *forward
                 widths[c] = length_of(row.cells[c]);
     }
     put_titles(view, widths);
-    json_array_foreach(forwarders, i, f)
-        put_row(view, f, widths);
+    json_array_foreach(forwarders, i, f) put_row(view, f, widths);
 }
 
 /* One forwarder. ---------------------------------------------------------- */

@@ -93,7 +93,8 @@ static void fails(struct peer *peer, int error, const char *words) {
 }
 
 START_TEST(what_is_no_http_is_said) {
-    static const char *const replies[] = {"", "SSH-2.0-x\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.1 OK\r\n\r\n"};
+    static const char *const replies[] = {"", "SSH-2.0-x\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/2.0 200 OK\r\n\r\n",
+                                          "HTTP/1.1 OK\r\n\r\n"};
     struct peer peer = {.reply = replies[_i]};
     fails(&peer, EPROTO, "does not speak HTTP");
 }

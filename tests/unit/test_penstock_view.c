@@ -11,14 +11,20 @@ static const int64_t wall = INT64_C(1796040000) * 1000000; /* 2026-11-30T12:00:0
 static const char *const two_forwarders =
     "[{\"name\": \"order-status\", \"state\": \"held\", \"since\": \"2026-11-30T11:45:59.8Z\", \"healthy\": false,"
     "  \"reason\": \"event at position 1039 (id e-1): NO_ROUTE\", \"resumes\": \"next attempt in 2.0 s\","
-    "  \"culprit\": {\"kind\": \"event\", \"position\": 1039, \"event_id\": \"e-1\", \"destination\": \"orders order.paid\", \"words\": \"NO_ROUTE\"},"
-    "  \"source\": {\"connection\": \"shop-db\", \"table\": \"public.event\", \"mode\": \"snapshot\", \"connected\": true, \"read_position\": 1041},"
-    "  \"sink\": {\"connection\": \"shop-rabbit\", \"kind\": \"rabbitmq\", \"connected\": true, \"blocked_since\": null},"
+    "  \"culprit\": {\"kind\": \"event\", \"position\": 1039, \"event_id\": \"e-1\", \"destination\": \"orders "
+    "order.paid\", \"words\": \"NO_ROUTE\"},"
+    "  \"source\": {\"connection\": \"shop-db\", \"table\": \"public.event\", \"mode\": \"snapshot\", \"connected\": "
+    "true, \"read_position\": 1041},"
+    "  \"sink\": {\"connection\": \"shop-rabbit\", \"kind\": \"rabbitmq\", \"connected\": true, \"blocked_since\": "
+    "null},"
     "  \"checkpoint\": {\"position\": 1038, \"saved\": \"2026-11-30T11:59:30Z\", \"epoch\": 3},"
     "  \"lag\": {\"events\": 3, \"estimated\": true, \"seconds\": 840.2, \"oldest_position\": 1039},"
-    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"max_events\": 2000, \"max_bytes\": 16777216, \"max_unsaved\": 10000},"
-    "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"until\": null}},"
-    " {\"name\": \"b\\u00fccher\", \"state\": \"idle\", \"since\": \"2026-11-28T10:00:00Z\", \"healthy\": true, \"reason\": null,"
+    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"max_events\": 2000, \"max_bytes\": 16777216, "
+    "\"max_unsaved\": 10000},"
+    "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"until\": "
+    "null}},"
+    " {\"name\": \"b\\u00fccher\", \"state\": \"idle\", \"since\": \"2026-11-28T10:00:00Z\", \"healthy\": true, "
+    "\"reason\": null,"
     "  \"checkpoint\": {\"position\": 7}, \"lag\": {\"events\": 0, \"seconds\": 0.0, \"oldest_position\": null}}]";
 
 /* Shows the document; the caller frees. */
@@ -41,9 +47,10 @@ static char *show(const char *json, bool one, bool color, unsigned width) {
 
 START_TEST(one_line_per_forwarder_in_aligned_columns) {
     CLEANUP(cleanup_free) char *text = show(two_forwarders, false, false, 0);
-    ck_assert_str_eq(text, "FORWARDER     STATE    SINCE  POSITION     LAG  WAITING  REASON\n"
-                           "order-status  held    14 min      1038  14 min       3+  event at position 1039 (id e-1): NO_ROUTE\n"
-                           "b\u00fccher        idle   2 d 2 h         7       -        0  -\n");
+    ck_assert_str_eq(
+        text, "FORWARDER     STATE    SINCE  POSITION     LAG  WAITING  REASON\n"
+              "order-status  held    14 min      1038  14 min       3+  event at position 1039 (id e-1): NO_ROUTE\n"
+              "b\u00fccher        idle   2 d 2 h         7       -        0  -\n");
 }
 END_TEST
 
@@ -90,19 +97,23 @@ START_TEST(colors_say_who_is_well) {
     CLEANUP(cleanup_free) char *text = show(two_forwarders, false, true, 0);
     ck_assert_ptr_nonnull(strstr(text, "\033[31mheld\033[0m"));
     ck_assert_ptr_nonnull(strstr(text, "\033[32midle\033[0m"));
-    CLEANUP(cleanup_free) char *paused = show("[{\"name\": \"a\", \"state\": \"paused\", \"healthy\": true}]", false, true, 0);
+    CLEANUP(cleanup_free)
+    char *paused = show("[{\"name\": \"a\", \"state\": \"paused\", \"healthy\": true}]", false, true, 0);
     ck_assert_ptr_nonnull(strstr(paused, "\033[33mpaused\033[0m"));
 }
 END_TEST
 
 START_TEST(no_peer_steers_the_terminal) {
-    CLEANUP(cleanup_free) char *text = show("[{\"name\": \"a\", \"state\": \"held\", \"reason\": \"x\\u001b[2J\\u0007\\u009b\\u007f\\ny\"}]", false, false, 0);
+    CLEANUP(cleanup_free)
+    char *text = show("[{\"name\": \"a\", \"state\": \"held\", \"reason\": \"x\\u001b[2J\\u0007\\u009b\\u007f\\ny\"}]",
+                      false, false, 0);
     ck_assert_ptr_nonnull(strstr(text, "x [2J    y\n"));
 }
 END_TEST
 
 START_TEST(strange_documents_are_survived) {
-    static const char *const strange[] = {"[]", "{}", "[1, null, [], {}]", "[{\"name\": 3, \"since\": \"soon\", \"lag\": 5, \"counts\": []}]"};
+    static const char *const strange[] = {"[]", "{}", "[1, null, [], {}]",
+                                          "[{\"name\": 3, \"since\": \"soon\", \"lag\": 5, \"counts\": []}]"};
     for (size_t i = 0; i < ARRAY_LENGTH(strange); i++) {
         CLEANUP(cleanup_free) char *table = show(strange[i], false, false, 0);
         CLEANUP(cleanup_free) char *one = show(strange[i], true, false, 0);
