@@ -1,20 +1,29 @@
 # Makefile: builds Penstock from what configure found (config.mk)
 #
-#   make                 penstockd and penstock, below build/
-#   make check           all tests
-#   make SANITIZE=address,undefined check-unit
-#   make install DESTDIR=…
+#   make                    penstockd and penstock, below build/
+#   make check              all tests
+#   make check-unit         the fast ones: no servers
+#   make SANITIZE=address,undefined check-unit     (or SANITIZE=thread)
+#   make bench              the figures, measured
+#   make install DESTDIR=…  make uninstall DESTDIR=…
+#   make dist               a release tarball: builds without autoconf
+#
+# V=1 shows the commands.
 
 ifeq ($(wildcard config.mk),)
+ifeq ($(filter clean distclean,$(MAKECMDGOALS)),)
 $(error run ./configure first (autoconf makes it from configure.ac))
 endif
+else
 include config.mk
+endif
 
 comma := ,
-# make V=1 shows the commands
 Q = $(if $(V),,@)
 SANITIZE ?=
 BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
+
+# --- flags ---
 
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
   -Wpointer-arith -Wwrite-strings -Wundef -Wformat=2 -Wvla -Wimplicit-fallthrough -Wswitch-enum \
@@ -23,51 +32,162 @@ ifeq ($(WERROR),yes)
 WARNINGS += -Werror
 endif
 
-CPPFLAGS += -D_GNU_SOURCE -DPENSTOCK_VERSION='"$(VERSION)"' -Isrc
-ALL_CFLAGS = -std=gnu17 $(WARNINGS) -fno-common -fstack-protector-strong -pthread $(LIB_CFLAGS) $(CFLAGS)
-ALL_LDFLAGS = -pthread $(LDFLAGS)
+ALL_CPPFLAGS = -D_GNU_SOURCE -DPENSTOCK_VERSION='"$(VERSION)"' -DPENSTOCK_SYSCONFDIR='"$(sysconfdir)"' -Isrc
+ALL_CFLAGS = -std=gnu17 $(WARNINGS) -fno-common -fstack-protector-strong -pthread $(LIB_CFLAGS)
+ALL_LDFLAGS = -pthread
 ifneq ($(SANITIZE),)
 ALL_CFLAGS += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all -g
 ALL_LDFLAGS += -fsanitize=$(SANITIZE)
+else
+ALL_CFLAGS += -fPIE
+ALL_LDFLAGS += -pie -Wl,-z,relro,-z,now
+# the library refuses to fortify what is not optimised
+ALL_CPPFLAGS += $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 endif
+# the builder's own come last, so that they win
+ALL_CPPFLAGS += $(CPPFLAGS)
+ALL_CFLAGS += $(CFLAGS)
+ALL_LDFLAGS += $(LDFLAGS)
 
-MAINS = src/penstockd.c src/penstock.c
+# --- what there is ---
+
+MAINS = $(wildcard src/penstockd.c src/penstock.c)
 ROOMS = $(filter-out $(MAINS),$(sort $(wildcard src/*.c src/*/*.c)))
-ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 UNITS = $(sort $(wildcard tests/unit/test_*.c tests/sim/test_*.c))
-UNIT_PROGRAMS = $(UNITS:tests/%.c=$(BUILD)/tests/%)
-PROGRAMS = $(if $(wildcard src/penstockd.c),$(BUILD)/penstockd) $(if $(wildcard src/penstock.c),$(BUILD)/penstock)
+BENCHES = $(sort $(wildcard tests/bench/*.c))
+# what several of them share: tests/unit/fail_alloc.c, a simulated world, …
+SUPPORT = $(filter-out $(UNITS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c)))
 
-.PHONY: all check check-unit clean distclean
+PROGRAMS = $(MAINS:src/%.c=$(BUILD)/%)
+UNIT_PROGRAMS = $(UNITS:%.c=$(BUILD)/%)
+BENCH_PROGRAMS = $(BENCHES:%.c=$(BUILD)/%)
+ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
+OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(SUPPORT))
+
+.PHONY: all check check-unit bench install uninstall dist clean distclean FORCE
 .SECONDARY:
+.DELETE_ON_ERROR:
 all: $(PROGRAMS)
 
-$(BUILD)/libpenstock.a: $(ROOM_OBJECTS)
+# --- building ---
+
+# A file whose content is $(2), touched only when that changes: other flags or
+# another list of files make again what was made from it.
+define remember
+$(1): FORCE
+	@mkdir -p $$(@D)
+	@printf '%s\n' '$(subst ','\'',$(2))' | cmp -s - $$@ || printf '%s\n' '$(subst ','\'',$(2))' >$$@
+endef
+$(eval $(call remember,$(BUILD)/flags,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)))
+$(eval $(call remember,$(BUILD)/rooms,$(ROOMS) $(SUPPORT)))
+
+$(BUILD)/libpenstock.a: $(ROOM_OBJECTS) $(BUILD)/rooms
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(ROOM_OBJECTS)
 
-$(BUILD)/%.o: %.c config.mk
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/libtests.a: $(SUPPORT:%.c=$(BUILD)/%.o) $(BUILD)/rooms
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(SUPPORT:%.c=$(BUILD)/%.o)
 
-$(BUILD)/tests/%.o: tests/%.c config.mk
+$(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests $(ALL_CFLAGS) $(CHECK_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/penstockd: $(BUILD)/src/penstockd.o $(BUILD)/libpenstock.a
+$(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CPPFLAGS) -Itests $(CHECK_CFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(PROGRAMS): $(BUILD)/%: $(BUILD)/src/%.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-$(BUILD)/penstock: $(BUILD)/src/penstock.o $(BUILD)/libpenstock.a
+
+# tests/unit/fail_alloc.h; test_dial lets pthread_create fail too
+WRAPPED = malloc calloc realloc strdup strndup
+$(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
+$(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
+	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
+	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a -Wl,--end-group $(CHECK_LIBS) $(LIBS)
+
+$(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS)
+
+# --- testing ---
+
+check: all
+	$(Q)tests/run
 
 # Every unit and simulation program; each prints Check's own closing line.
 check-unit: $(UNIT_PROGRAMS)
 	@for t in $(UNIT_PROGRAMS); do $$t || exit 1; done
 
+bench: all $(BENCH_PROGRAMS)
+	$(Q)tests/bench/run
+
+# --- installing ---
+
+D = $(DESTDIR)
+libdir_ = $(prefix)/lib
+config_dir = $(sysconfdir)/penstock
+unit_file = $(systemdsystemunitdir)/penstockd.service
+sysusers_file = $(libdir_)/sysusers.d/penstock.conf
+tmpfiles_file = $(libdir_)/tmpfiles.d/penstock.conf
+catalog_file = $(libdir_)/systemd/catalog/penstock.catalog
+MAN = $(wildcard man/*.[1-8])
+man_file = $(mandir)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
+fill_in = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g'
+
+# A configuration that is there is somebody's: the new one is laid beside it.
+install: all
+	install -d $(D)$(sbindir) $(D)$(bindir) $(D)$(systemdsystemunitdir) $(D)$(dir $(sysusers_file)) \
+	  $(D)$(dir $(tmpfiles_file)) $(D)$(dir $(catalog_file))
+	install -m 0755 $(BUILD)/penstockd $(D)$(sbindir)/penstockd
+	install -m 0755 $(BUILD)/penstock $(D)$(bindir)/penstock
+	$(foreach m,$(MAN),install -D -m 0644 $(m) $(D)$(call man_file,$(m)) &&) true
+	$(fill_in) systemd/penstockd.service.in >$(D)$(unit_file)
+	$(fill_in) systemd/penstock.tmpfiles.in >$(D)$(tmpfiles_file)
+	chmod 0644 $(D)$(unit_file) $(D)$(tmpfiles_file)
+	install -m 0644 systemd/penstock.sysusers $(D)$(sysusers_file)
+	install -m 0644 systemd/penstock.catalog $(D)$(catalog_file)
+	install -d -m 0750 $(D)$(config_dir)
+	@new=$(D)$(config_dir)/penstock.yaml; \
+	if cmp -s conf/penstock.yaml $$new; then :; \
+	else if [ -e $$new ]; then echo "$$new is kept; the new one is beside it as penstock.yaml.new"; new=$$new.new; fi; \
+	install -m 0640 conf/penstock.yaml $$new; fi
+	@[ -n "$(D)" ] || echo "now: systemd-sysusers && systemd-tmpfiles --create && journalctl --update-catalog && systemctl daemon-reload"
+
+uninstall:
+	rm -f $(D)$(sbindir)/penstockd $(D)$(bindir)/penstock $(foreach m,$(MAN),$(D)$(call man_file,$(m)))
+	rm -f $(D)$(unit_file) $(D)$(tmpfiles_file) $(D)$(sysusers_file) $(D)$(catalog_file) $(D)$(config_dir)/penstock.yaml.new
+	@if cmp -s conf/penstock.yaml $(D)$(config_dir)/penstock.yaml; then rm $(D)$(config_dir)/penstock.yaml; fi
+	@rmdir $(D)$(config_dir) 2>/dev/null || [ ! -d $(D)$(config_dir) ] || echo "$(D)$(config_dir) is kept: it was changed"
+
+# --- releasing ---
+
+# What git knows (in a tarball: what its MANIFEST names), plus configure. One
+# time for all files: the same commit gives the same bytes.
+release = penstock-$(VERSION)
+release_time = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y configure))
+dist: configure
+	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist
+	@{ if [ -e .git ]; then git ls-files; echo configure; echo MANIFEST; else cat MANIFEST; fi; } | sort -u >$(BUILD)/dist/MANIFEST
+	@grep -v '^MANIFEST$$' $(BUILD)/dist/MANIFEST | tar -cf - -T - | { mkdir $(BUILD)/dist/$(release) && tar -xf - -C $(BUILD)/dist/$(release); }
+	@cp $(BUILD)/dist/MANIFEST $(BUILD)/dist/$(release)/
+	@tar -C $(BUILD)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(release_time) -cf - $(release) | gzip -9n >$(release).tar.gz
+	@rm -rf $(BUILD)/dist
+	@echo $(release).tar.gz
+
+# configure and config.mk follow what they are made from
+ifneq ($(wildcard config.status),)
+configure: configure.ac
+	autoconf
+config.status: configure
+	./config.status --recheck
+config.mk: config.mk.in config.status
+	./config.status --file=config.mk
+endif
+
 clean:
 	rm -rf build build-*
 distclean: clean
-	rm -rf config.mk config.log config.status configure autom4te.cache build-aux
+	rm -rf config.mk config.log config.status configure configure~ autom4te.cache penstock-*.tar.gz
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(OBJECTS:.o=.d)

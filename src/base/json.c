@@ -1,9 +1,6 @@
 /* json: write strings, check text, walk objects; never builds a tree, never changes a number (RFC 8259) */
 #include "base/json.h"
 
-#include <errno.h>
-#include <stdint.h>
-
 #include "base/utf8.h"
 
 /* The scan_… functions read one thing at p (p <= end) and return the place
@@ -236,12 +233,36 @@ static enum json_kind kind_of(char first) {
     }
 }
 
-bool json_valid(struct span text) {
+/* scan_value, which also says what it was. */
+static const char *take_value(const char *p, const char *end, struct json_value *ret_value) {
+    p = skip_space(p, end);
+    const char *behind = scan_value(p, end);
+    if (!behind)
+        return NULL;
+    struct json_value value = {.kind = kind_of(*p), .text = {p, (size_t)(behind - p)}};
+    if (value.kind == JSON_STRING) {
+        value.text = (struct span){p + 1, value.text.len - 2};
+        value.escaped = value.text.len > 0 && memchr(value.text.data, '\\', value.text.len);
+    }
+    *ret_value = value;
+    return behind;
+}
+
+int json_read(struct span text, struct json_value *ret_value) {
+    struct json_value value;
     if (span_absent(text))
-        return false;
+        return JSON_E_INVALID;
     const char *end = text.data + text.len;
-    const char *p = scan_value(text.data, end);
-    return p && skip_space(p, end) == end;
+    const char *p = take_value(text.data, end, &value);
+    if (!p || skip_space(p, end) != end)
+        return JSON_E_INVALID;
+    *ret_value = value;
+    return 0;
+}
+
+bool json_valid(struct span text) {
+    struct json_value value;
+    return json_read(text, &value) == 0;
 }
 
 static int walk_into(struct json_walk *w, struct span text, char bracket) {
@@ -263,21 +284,6 @@ int json_walk_array(struct json_walk *w, struct span text) {
     return walk_into(w, text, '[');
 }
 
-static int walk_value(struct json_walk *w, const char *p, struct json_value *ret_value) {
-    p = skip_space(p, w->end);
-    const char *behind = scan_value(p, w->end);
-    if (!behind)
-        return JSON_E_INVALID;
-    struct json_value value = {.kind = kind_of(*p), .text = {p, (size_t)(behind - p)}};
-    if (value.kind == JSON_STRING) {
-        value.text = (struct span){p + 1, value.text.len - 2};
-        value.escaped = value.text.len > 0 && memchr(value.text.data, '\\', value.text.len);
-    }
-    *ret_value = value;
-    w->at = behind;
-    w->first = false;
-    return 0;
-}
 
 int json_walk_next(struct json_walk *w, struct json_value *ret_name, struct json_value *ret_value) {
     struct json_value name = {0};
@@ -290,10 +296,14 @@ int json_walk_next(struct json_walk *w, struct json_value *ret_name, struct json
         return JSON_E_INVALID;
     if (w->object && !(p = scan_name(p, w->end, &name)))
         return JSON_E_INVALID;
-    int r = walk_value(w, p, ret_value);
-    if (r == 0 && ret_name)
+    p = take_value(p, w->end, ret_value);
+    if (!p)
+        return JSON_E_INVALID;
+    w->at = p;
+    w->first = false;
+    if (ret_name)
         *ret_name = name;
-    return r;
+    return 0;
 }
 
 int json_add_string(struct buf *b, struct span s) {
@@ -391,7 +401,7 @@ int json_unescape(const struct json_value *string, struct buf *b) {
     return r;
 }
 
-int json_integer(const struct json_value *number, int64_t *ret_value) {
+int json_read_integer(const struct json_value *number, int64_t *ret_value) {
     if (number->kind != JSON_NUMBER && number->kind != JSON_STRING)
         return JSON_E_INVALID;
     const char *p = number->text.data, *end = p + number->text.len;

@@ -3,6 +3,7 @@
 #define PENSTOCK_BASE_JSON_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/span.h"
@@ -26,15 +27,18 @@ struct json_value {
     bool escaped;     /* the string holds a backslash */
 };
 
+#define JSON_E_END 1     /* no more members, and nothing but white space behind */
+#define JSON_E_INVALID 2 /* not JSON, or not what was asked for */
+
+/* The whole text as one value (without the white space around). 0; JSON_E_INVALID. */
+int json_read(struct span text, struct json_value *ret_value) MUST_CHECK;
+
 /* Walks the members of one object or the elements of one array, borrowed. Embedded. */
 struct json_walk {
     const char *at, *end;
     bool object;
     bool first;
 };
-
-#define JSON_E_END 1     /* no more members, and nothing but white space behind */
-#define JSON_E_INVALID 2 /* not JSON, or not what was asked for */
 
 int json_walk_object(struct json_walk *w, struct span text) MUST_CHECK;
 int json_walk_array(struct json_walk *w, struct span text) MUST_CHECK;
@@ -46,6 +50,10 @@ int json_walk_next(struct json_walk *w, struct json_value *ret_name, struct json
 int json_unescape(const struct json_value *string, struct buf *b) MUST_CHECK;
 
 /* A JSON number or digit string that is an integer of 64 bits. 0; JSON_E_INVALID. */
-int json_integer(const struct json_value *number, int64_t *ret_value) MUST_CHECK;
+int json_read_integer(const struct json_value *number, int64_t *ret_value) MUST_CHECK;
+/* The old name, without a symbol: jansson has a json_integer, and the linker took ours for it. */
+static inline int json_integer(const struct json_value *number, int64_t *ret_value) {
+    return json_read_integer(number, ret_value);
+}
 
 #endif

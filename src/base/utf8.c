@@ -44,11 +44,28 @@ size_t utf8_next(const char *at, const char *end, uint32_t *ret_code) {
     return length;
 }
 
+/* Eight bytes at a time: most text is ASCII. */
+static const char *skip_ascii(const char *at, const char *end) {
+    uint64_t eight;
+    while ((size_t)(end - at) >= sizeof eight) {
+        memcpy(&eight, at, sizeof eight);
+        if (eight & UINT64_C(0x8080808080808080))
+            break;
+        at += sizeof eight;
+    }
+    while (at < end && (unsigned char)*at < 0x80)
+        at++;
+    return at;
+}
+
 bool utf8_valid(struct span s) {
     if (s.len == 0)
         return true;
     const char *at = s.data, *end = s.data + s.len;
     while (at < end) {
+        at = skip_ascii(at, end);
+        if (at == end)
+            break;
         uint32_t code;
         size_t length = utf8_next(at, end, &code);
         if (length == 0)

@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_CONFIG_DIAG_H
 #define PENSTOCK_CONFIG_DIAG_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,9 +17,17 @@ struct diag; /* the list; bounded: DIAG_MAX, then one that says so */
 int diag_new(struct diag **ret_diag) MUST_CHECK;
 void diag_free(struct diag *d);
 
-/* line and column from 1; 0: the file as a whole. "what is wrong; what is allowed". */
-void diag_add(struct diag *d, enum diag_level level, const char *file, uint32_t line, uint32_t column,
-              const char *format, ...) PRINTF_LIKE(6, 7);
+/* Where in which file; line and column (characters) from 1; line 0: the file as a whole. file is borrowed for the call. */
+struct diag_place {
+    const char *file;
+    uint32_t line, column;
+};
+
+/* "what is wrong; what is allowed", one line. Can't fail: what finds no room any more is still counted. */
+void diag_add(struct diag *d, enum diag_level level, struct diag_place place, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+void diag_add_list(struct diag *d, enum diag_level level, struct diag_place place, const char *format, va_list args)
+    PRINTF_LIKE(4, 0);
 size_t diag_count(const struct diag *d, enum diag_level level);
 /* In order of file, line, column: "file:line:column: error: text". */
 void diag_print(const struct diag *d, FILE *out);

@@ -46,6 +46,7 @@ struct event_attribute {
     uint32_t value_at, value_len;
     enum attribute_type type;
     bool present;
+    bool internal; /* for rules and order only: no binding sends it */
 };
 
 /* Embedded in a window slot; keeps its storage from one event to the next.
@@ -57,19 +58,33 @@ struct event {
     uint32_t extension_count, extension_capacity;
     enum event_data_kind data_kind;
     uint32_t data_at, data_len;
+    /* Structured form of a text under a JSON type that is no JSON: data_base64
+     * (json-format.md 3.1.1 allows it) instead of a rejected event. */
+    bool invalid_json_as_base64;
     int64_t position;    /* the row's */
     int64_t recorded_us; /* wall clock, since 1970; INT64_MIN: unknown */
 };
 
+/* max_bytes: of the storage; at most EVENT_BYTES_MAX (more counts as that). */
+#define EVENT_BYTES_MAX UINT32_MAX
 void event_init(struct event *e, size_t max_bytes);
 void event_done(struct event *e);
 /* Empties it for the next row; keeps capacity up to keep_bytes. */
 void event_clear(struct event *e, size_t keep_bytes);
 
-/* 0; -ENOMEM; -EMSGSIZE. No validation here (attribute.h does that); a name given twice replaces. */
+/* 0; -ENOMEM; -EMSGSIZE (also past EVENT_EXTENSIONS_MAX). No validation here
+ * (attribute.h does that); a name given twice replaces. The spans may not
+ * point into the event. */
 int event_set_core(struct event *e, enum event_core which, struct span value) MUST_CHECK;
 int event_set_extension(struct event *e, struct span name, enum attribute_type type, struct span value) MUST_CHECK;
 int event_set_data(struct event *e, enum event_data_kind kind, struct span data) MUST_CHECK;
+
+/* The same for a value built in place: what was appended to e->storage since its
+ * length was value_at. */
+void event_place_core(struct event *e, enum event_core which, size_t value_at);
+int event_place_extension(struct event *e, struct span name, enum attribute_type type, size_t value_at) MUST_CHECK;
+/* The event has that extension; from now on it is only for rules and order. */
+void event_make_internal(struct event *e, struct span name);
 
 /* Absent span if the event has it not. Valid until the event changes. */
 struct span event_core_value(const struct event *e, enum event_core which);
@@ -77,6 +92,8 @@ struct span event_core_value(const struct event *e, enum event_core which);
 struct span event_get(const struct event *e, struct span name);
 /* Extension number i of extension_count. */
 struct span event_extension(const struct event *e, uint32_t i, struct span *ret_name, enum attribute_type *ret_type);
+/* Does it stay with us? */
+bool event_extension_internal(const struct event *e, uint32_t i);
 /* Absent for EVENT_DATA_NONE. */
 struct span event_data(const struct event *e);
 

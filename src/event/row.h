@@ -57,18 +57,23 @@ struct row_options {
     struct span constant_source; /* source: {value: …}; absent: from the column */
     struct span constant_type;
     struct span default_text_type; /* datacontenttype of a text payload without one; absent: rejected */
-    bool invalid_json_as_base64;   /* text under a JSON type that is no JSON: data_base64 instead of rejected */
+    /* Text under a JSON type that is no JSON. Only the structured form minds,
+     * so the binding looks when it writes one: data_base64 instead of rejected.
+     * Binary mode sends the bytes as they are. */
+    bool invalid_json_as_base64;
+    /* Not emitted: rules, templates and order still see it. */
     bool emit_streamid, emit_streamversion, emit_position;
     const struct span *allow_control_characters; /* extension names */
     size_t allow_control_characters_count;
-    int64_t max_message_bytes; /* data above it: rejected by name without having been loaded */
+    int64_t max_message_bytes; /* data above it: rejected by name without having been loaded; 0: no limit */
 };
 
 /* The row can't become an event; the event holds position, id and stream id as
  * far as they could be read, *reterr (permanent) says why. */
 #define ROW_E_REJECTED 1
 
-/* Overwrites *e (which was event_clear'ed). 0; ROW_E_REJECTED; -ENOMEM. */
+/* Overwrites *e (which was event_clear'ed). 0; ROW_E_REJECTED; -ENOMEM. A row
+ * over the event's max_bytes or EVENT_EXTENSIONS_MAX is rejected. */
 int row_to_event(const struct row *row, const struct row_options *options, struct event *e,
                  struct error *reterr) MUST_CHECK;
 

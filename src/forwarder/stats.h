@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* surface.md "States of a forwarder". */
+/* One at a time; what each means to an operator stands in penstockd(8). */
 enum forwarder_state {
     FORWARDER_STARTING,
     FORWARDER_REFUSED,
@@ -54,6 +54,7 @@ struct forwarder_stats {
 
     char source_connection[FORWARDER_NAME_MAX], table[256], mode[16];
     bool source_connected;
+    int64_t source_lost_us; /* since when the database is away (at first: since the start); 0: it is there */
     int64_t read_position; /* INT64_MIN: none yet */
 
     char sink_connection[FORWARDER_NAME_MAX], sink_kind[32];
@@ -68,6 +69,7 @@ struct forwarder_stats {
 
     bool any_unsettled;
     bool rows_wait; /* the last read was full: more are there */
+    int64_t rows_wait_since_us; /* when rows_wait became true; 0: unknown */
     int64_t oldest_position;
     int64_t oldest_recorded_wall_us; /* 0: unknown */
     int64_t oldest_since_us;
@@ -78,9 +80,11 @@ struct forwarder_stats {
     struct forwarder_counts counts;
 };
 
-/* Seconds that the oldest unsettled event has waited, at `now`; 0 if none. */
+/* Seconds that the oldest unsettled event has waited, at `now`; 0 if none. By
+ * its recorded time, never less than since it was read: a skewed clock hides nothing. */
 double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us);
-/* surface.md "Healthy"; *ret_why (may be NULL) is a static phrase when not. */
+/* Health is about waiting, not about backlog: a catch-up that moves is healthy.
+ * *ret_why (may be NULL) is a static phrase when not healthy, else NULL. */
 bool forwarder_stats_healthy(const struct forwarder_stats *s, int64_t now_us, int64_t max_age_us, const char **ret_why);
 
 #endif

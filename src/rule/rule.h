@@ -8,6 +8,7 @@
 
 #define RULE_DESTINATIONS_MAX 16 /* of one event */
 #define RULE_SET_DESTINATIONS_MAX 4096
+#define RULE_SET_RULES_MAX 4096
 
 /* Immutable after load, shared between threads. Owns filters and templates given to it. */
 struct rule_set;
@@ -15,7 +16,8 @@ struct rule_set;
 int rule_set_new(struct rule_set **ret_set) MUST_CHECK;
 void rule_set_free(struct rule_set *s);
 
-/* Building, in file order. `filter` may be NULL (matches all); owned by the set in every case. */
+/* Building, in file order; all give 0, -ENOMEM, or -EMSGSIZE past one of the
+ * maxima here and in destination.h. `filter` may be NULL (matches all); owned by the set in every case. */
 int rule_set_add_rule(struct rule_set *s, struct span name, struct filter *filter, bool skip, bool go_on) MUST_CHECK;
 /* A destination of the rule added last; options is borrowed by reference and outlives the set (NULL: the sink's). */
 int rule_set_add_destination(struct rule_set *s, const void *options) MUST_CHECK;
@@ -42,7 +44,7 @@ struct rule_result {
 };
 
 /* First match wins; `continue: true` adds its destinations and goes on; a skip
- * ends there. Every template of the destinations is checked, none rendered.
+ * ends there (what came before it stays). Every template of the destinations is checked, none rendered.
  * *reterr is set for RULE_REJECTED. */
 void rule_resolve(const struct rule_set *s, const struct event *e, struct rule_result *ret_result, struct error *reterr);
 

@@ -7,11 +7,16 @@
 #include "event/event.h"
 
 /* Immutable, shared between threads. `{{` and `}}` are literal braces. Filters:
- * first, last (part of a dotted name), lower, upper, replace:FROM:TO; several
- * in a row; the default comes last: {subject|lower?none}. */
+ * first, last (part of a dotted name), lower, upper (ASCII letters),
+ * replace:FROM:TO (each occurrence); several in a row, applied from left to
+ * right; the default comes last and is taken as it stands: {subject|lower?none}.
+ * In FROM, TO and the default a backslash takes the next character literally. */
 struct template;
 
-/* 0; -ENOMEM; -EINVAL with *reterr and *ret_column (0-based byte of the fault). */
+#define TEMPLATE_BYTES_MAX 65536
+#define TEMPLATE_FILTERS_MAX 8 /* in one pair of braces */
+
+/* 0; -ENOMEM; -EINVAL with *reterr and *ret_column (0-based byte of the fault; set only then). */
 int template_compile(struct span text, struct template **ret_template, struct error *reterr, size_t *ret_column) MUST_CHECK;
 void template_free(struct template *t);
 
@@ -22,7 +27,7 @@ struct span template_literal(const struct template *t);
 
 /* 0; TEMPLATE_E_ABSENT. Cheap: nothing is rendered. */
 int template_check(const struct template *t, const struct event *e, struct span *ret_name) MUST_CHECK;
-/* Appends to *b. 0; TEMPLATE_E_ABSENT; -ENOMEM; -EMSGSIZE. */
+/* Appends to *b, all or nothing. 0; TEMPLATE_E_ABSENT; -ENOMEM; -EMSGSIZE. */
 int template_render(const struct template *t, const struct event *e, struct buf *b) MUST_CHECK;
 
 #endif

@@ -203,7 +203,7 @@ END_TEST
 
 static int integer(enum json_kind kind, const char *text, int64_t *ret_value) {
     struct json_value value = {.kind = kind, .text = sp(text)};
-    return json_integer(&value, ret_value);
+    return json_read_integer(&value, ret_value);
 }
 
 START_TEST(integers_of_64_bits_are_read) {

@@ -1,0 +1,373 @@
+/* pgconn: one connection to PostgreSQL, without blocking; the only place that knows libpq */
+#include "pg/pgconn.h"
+
+#include <errno.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "pg/dialer.h"
+
+#define STATEMENTS_MAX 16      /* prepared on one connection */
+#define STATEMENT_NAME_MAX 32  /* bytes, with the NUL */
+#define PARAMS_MAX_BYTES (1 << 20)
+#define PARAMS_KEEP_BYTES 4096
+#define SQLSTATE_SIZE 6
+
+enum phase {
+    PHASE_PREPARING, /* the parameters wait until the statement is known to the server */
+    PHASE_RUNNING,
+};
+
+struct pgconn {
+    const struct pgconn_options *options;
+    char *connection_name, *application_name;
+    struct guard *guard;
+    struct dial *dial;
+    PGconn *pg; /* while IDLE or BUSY */
+    enum pgconn_state state;
+    int64_t deadline_us;
+    bool unflushed;
+
+    char prepared[STATEMENTS_MAX][STATEMENT_NAME_MAX];
+    size_t prepared_count;
+
+    /* The outstanding statement. */
+    enum phase phase;
+    const char *name; /* NULL: not prepared; else of prepared[] */
+    bool binary;
+    struct buf params; /* the values, each with its NUL */
+    const char *values[PGCONN_PARAMS_MAX];
+    int value_count;
+    PGresult *row;
+    bool failed;
+    struct error failure;
+    char sqlstate[SQLSTATE_SIZE];
+};
+
+/* Connecting. --------------------------------------------------------------- */
+
+int pgconn_new(const struct pgconn_options *options, const char *connection_name, const char *forwarder,
+               const char *what, struct guard *guard, struct pgconn **ret_conn) {
+    struct pgconn *c = calloc(1, sizeof *c);
+    if (!c)
+        return -ENOMEM;
+    c->options = options;
+    c->guard = guard;
+    c->state = PGCONN_CLOSED;
+    c->deadline_us = CLOCK_NEVER;
+    c->params = BUF_INIT(PARAMS_MAX_BYTES);
+    c->connection_name = strdup(connection_name);
+    if (asprintf(&c->application_name, "penstock/%s/%s", forwarder, what) < 0)
+        c->application_name = NULL;
+    int r = c->connection_name && c->application_name ? dial_new(&dialer_ops, &c->dial) : -ENOMEM;
+    if (r < 0) {
+        pgconn_free(c);
+        return r;
+    }
+    *ret_conn = c;
+    return 0;
+}
+
+void pgconn_free(struct pgconn *c) {
+    if (!c)
+        return;
+    pgconn_close(c);
+    if (c->dial)
+        dial_free(c->dial);
+    buf_done(&c->params);
+    free(c->connection_name);
+    free(c->application_name);
+    free(c);
+}
+
+enum pgconn_state pgconn_state(const struct pgconn *c) {
+    return c->state;
+}
+
+int pgconn_dial(struct pgconn *c, int64_t now_us) {
+    ASSERT(c->state == PGCONN_CLOSED);
+    struct dialer_argument *argument;
+    int r = dialer_argument_new(c->options, c->connection_name, c->application_name, &argument);
+    if (r == 0)
+        r = dial_start(c->dial, argument);
+    if (r < 0)
+        return -EAGAIN;
+    c->state = PGCONN_DIALING;
+    c->deadline_us = now_us + dialer_timeout_us(c->options);
+    return 0;
+}
+
+static void drop_row(struct pgconn *c) {
+    PQclear(c->row);
+    c->row = NULL;
+}
+
+void pgconn_close(struct pgconn *c) {
+    if (c->state == PGCONN_DIALING)
+        dial_abandon(c->dial);
+    drop_row(c);
+    if (c->pg) {
+        if (c->guard)
+            guard_forget(c->guard, PQsocket(c->pg));
+        PQfinish(c->pg);
+        c->pg = NULL;
+    }
+    c->state = PGCONN_CLOSED;
+    c->deadline_us = CLOCK_NEVER;
+    c->unflushed = false;
+    c->prepared_count = 0;
+}
+
+void pgconn_poll(const struct pgconn *c, struct pollfd *ret_fd) {
+    *ret_fd = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (c->state == PGCONN_DIALING)
+        ret_fd->fd = dial_fd(c->dial);
+    if (!c->pg)
+        return;
+    ret_fd->fd = PQsocket(c->pg);
+    if (c->unflushed)
+        ret_fd->events |= POLLOUT;
+}
+
+int64_t pgconn_deadline_us(const struct pgconn *c) {
+    return c->deadline_us;
+}
+
+/* The connection is gone; what libpq says about it comes first. */
+static int lose(struct pgconn *c, const char *what, struct error *reterr) {
+    const char *words = c->pg ? PQerrorMessage(c->pg) : "";
+    if (c->failed)
+        *reterr = c->failure;
+    else
+        error_set(reterr, ERROR_RETRY, "database '%s': %s%s%s", c->connection_name, what, words[0] ? ": " : "", words);
+    reterr->class = ERROR_RETRY;
+    pgconn_close(c);
+    return PGCONN_E_LOST;
+}
+
+static int flush(struct pgconn *c, struct error *reterr) {
+    int r = PQflush(c->pg);
+    if (r < 0)
+        return lose(c, "the connection broke while sending", reterr);
+    c->unflushed = r > 0;
+    return 0;
+}
+
+static int work_dialing(struct pgconn *c, int64_t now_us, struct error *reterr) {
+    void *handle;
+    int r = dial_take(c->dial, &handle, reterr);
+    if (r == DIAL_E_RUNNING)
+        return now_us < c->deadline_us ? 0 : lose(c, "no answer in time while connecting", reterr);
+    if (r != 0) {
+        c->state = PGCONN_CLOSED;
+        c->deadline_us = CLOCK_NEVER;
+        return PGCONN_E_LOST;
+    }
+    c->pg = handle;
+    if (c->guard)
+        guard_watch(c->guard, PQsocket(c->pg));
+    c->state = PGCONN_IDLE;
+    c->deadline_us = CLOCK_NEVER;
+    c->failed = false;
+    return 0;
+}
+
+/* Parses what has come while idle; a message of the server before it hangs up is kept by libpq. */
+static int work_idle(struct pgconn *c, struct error *reterr) {
+    PGnotify *notify;
+    while ((notify = PQnotifies(c->pg)))
+        PQfreemem(notify);
+    return PQstatus(c->pg) == CONNECTION_OK ? 0 : lose(c, "the connection broke", reterr);
+}
+
+int pgconn_work(struct pgconn *c, int64_t now_us, struct error *reterr) {
+    if (c->state == PGCONN_CLOSED)
+        return 0;
+    if (c->state == PGCONN_DIALING)
+        return work_dialing(c, now_us, reterr);
+    if (!PQconsumeInput(c->pg))
+        return lose(c, "the connection broke", reterr);
+    if (c->state == PGCONN_IDLE)
+        return work_idle(c, reterr);
+    if (now_us >= c->deadline_us)
+        return lose(c, "no answer in time to a statement", reterr);
+    return flush(c, reterr);
+}
+
+int pgconn_backend_pid(const struct pgconn *c) {
+    ASSERT(c->pg);
+    return PQbackendPID(c->pg);
+}
+
+int pgconn_server_version(const struct pgconn *c) {
+    ASSERT(c->pg);
+    return PQserverVersion(c->pg);
+}
+
+/* Statements. --------------------------------------------------------------- */
+
+static const char *find_prepared(const struct pgconn *c, const char *name) {
+    for (size_t i = 0; i < c->prepared_count; i++) {
+        if (strcmp(c->prepared[i], name) == 0)
+            return c->prepared[i];
+    }
+    return NULL;
+}
+
+/* libpq wants each value with a NUL behind it. */
+static int copy_params(struct pgconn *c, const struct pgconn_param *params, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += params[i].value.len + 1;
+    buf_clear(&c->params);
+    buf_shrink(&c->params, PARAMS_KEEP_BYTES);
+    int r = buf_reserve(&c->params, bytes); /* so that it stays where it is */
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        bool null = span_absent(params[i].value);
+        ASSERT(null || !memchr(params[i].value.data, '\0', params[i].value.len));
+        c->values[i] = null ? NULL : c->params.data + c->params.len;
+        if (!null)
+            r = buf_add_span(&c->params, params[i].value);
+        if (r == 0 && !null)
+            r = buf_add_char(&c->params, '\0');
+    }
+    c->value_count = (int)count;
+    return r;
+}
+
+static int started(struct pgconn *c, int sent, struct error *reterr) {
+    if (!sent || (c->phase == PHASE_RUNNING && !PQsetSingleRowMode(c->pg)))
+        return lose(c, "a statement can't be sent", reterr);
+    return flush(c, reterr);
+}
+
+static int send_prepared(struct pgconn *c, struct error *reterr) {
+    c->phase = PHASE_RUNNING;
+    return started(c, PQsendQueryPrepared(c->pg, c->name, c->value_count, c->values, NULL, NULL, c->binary), reterr);
+}
+
+static int prepare(struct pgconn *c, const char *name, const char *sql, const Oid *types, struct error *reterr) {
+    ASSERT(c->prepared_count < STATEMENTS_MAX);
+    ASSERT(strlen(name) < STATEMENT_NAME_MAX);
+    char *place = c->prepared[c->prepared_count];
+    strncpy(place, name, STATEMENT_NAME_MAX);
+    c->name = place;
+    c->phase = PHASE_PREPARING;
+    return started(c, PQsendPrepare(c->pg, name, sql, c->value_count, types), reterr);
+}
+
+int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struct pgconn_param *params, size_t count,
+                bool binary, int64_t now_us, struct error *reterr) {
+    ASSERT(c->state == PGCONN_IDLE);
+    ASSERT(count <= PGCONN_PARAMS_MAX);
+    if (copy_params(c, params, count) < 0)
+        return lose(c, "a statement is too large to be sent", reterr);
+    Oid types[PGCONN_PARAMS_MAX] = {0};
+    for (size_t i = 0; i < count; i++)
+        types[i] = params[i].oid;
+
+    c->state = PGCONN_BUSY;
+    c->deadline_us = now_us + c->options->statement_timeout_us;
+    c->failed = false;
+    c->sqlstate[0] = '\0';
+    c->binary = binary;
+    c->name = name ? find_prepared(c, name) : NULL;
+    if (c->name)
+        return send_prepared(c, reterr);
+    if (name)
+        return prepare(c, name, sql, types, reterr);
+    c->phase = PHASE_RUNNING;
+    /* Without parameters the simple protocol, which takes several statements at once. */
+    int sent = count == 0 && !binary ? PQsendQuery(c->pg, sql)
+                                     : PQsendQueryParams(c->pg, sql, (int)count, types, c->values, NULL, NULL, binary);
+    return started(c, sent, reterr);
+}
+
+static enum error_class class_of(const char *sqlstate) {
+    /* Appendix A of PostgreSQL's manual: data, authorization, missing objects, rights and syntax need a
+     * person; everything else may pass. 42P10 and the like are ours, but a person must see them too. */
+    static const char *const config[] = {"0A", "22", "23", "28", "2B", "2F", "38", "39", "3B", "3D", "3F", "42", "44"};
+    for (size_t i = 0; i < ARRAY_LENGTH(config); i++) {
+        if (strncmp(sqlstate, config[i], 2) == 0)
+            return ERROR_CONFIG;
+    }
+    return ERROR_RETRY;
+}
+
+/* The primary message only: details and context may quote the row. */
+static void note_failure(struct pgconn *c, const PGresult *result) {
+    if (c->failed)
+        return;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    snprintf(c->sqlstate, sizeof c->sqlstate, "%s", state ? state : "");
+    error_set(&c->failure, class_of(c->sqlstate), "database '%s': %s%s%s%s", c->connection_name,
+              primary ? primary : PQresultErrorMessage(result), state ? " (SQLSTATE " : "", state ? state : "",
+              state ? ")" : "");
+    c->failed = true;
+}
+
+/* The statement has no more results: it has ended, or was only prepared. */
+static int finish_statement(struct pgconn *c, struct error *reterr) {
+    if (PQstatus(c->pg) != CONNECTION_OK)
+        return lose(c, "the connection broke", reterr);
+    if (!c->failed && c->phase == PHASE_PREPARING) {
+        c->prepared_count++;
+        int r = send_prepared(c, reterr);
+        return r ? r : PGCONN_E_AGAIN;
+    }
+    c->state = PGCONN_IDLE;
+    c->deadline_us = CLOCK_NEVER;
+    if (!c->failed)
+        return PGCONN_E_DONE;
+    *reterr = c->failure;
+    return PGCONN_E_FAILED;
+}
+
+int pgconn_fetch(struct pgconn *c, struct error *reterr) {
+    ASSERT(c->state == PGCONN_BUSY);
+    drop_row(c);
+    while (!PQisBusy(c->pg)) {
+        PGresult *result = PQgetResult(c->pg);
+        if (!result) {
+            int r = finish_statement(c, reterr);
+            if (r != PGCONN_E_AGAIN)
+                return r;
+            continue;
+        }
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_SINGLE_TUPLE) {
+            c->row = result;
+            return 0;
+        }
+        if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+            note_failure(c, result);
+        PQclear(result);
+    }
+    return PGCONN_E_AGAIN;
+}
+
+struct span pgconn_value(const struct pgconn *c, int column) {
+    ASSERT(c->row);
+    ASSERT(column < PQnfields(c->row));
+    if (PQgetisnull(c->row, 0, column))
+        return SPAN_ABSENT;
+    return (struct span){PQgetvalue(c->row, 0, column), (size_t)PQgetlength(c->row, 0, column)};
+}
+
+int pgconn_columns(const struct pgconn *c) {
+    ASSERT(c->row);
+    return PQnfields(c->row);
+}
+
+uint32_t pgconn_column_oid(const struct pgconn *c, int column) {
+    ASSERT(c->row);
+    return PQftype(c->row, column);
+}
+
+const char *pgconn_sqlstate(const struct pgconn *c) {
+    return c->sqlstate;
+}

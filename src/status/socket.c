@@ -1,0 +1,136 @@
+/* socket: a listening Unix socket whose file is ours: never wider than 0660, never another's */
+#include "status/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+enum { SOCKET_MODE = 0660, SOCKET_BACKLOG = 64 };
+
+static int refuse(int error, struct error *reterr, const char *path, const char *what) {
+    error_set(reterr, ERROR_CONFIG, "status.socket %s: %s", path, what);
+    return -error;
+}
+
+static int fail(struct error *reterr, const char *path, const char *what) {
+    int error = errno;
+    error_set(reterr, ERROR_CONFIG, "status.socket %s: %s: %s", path, what, strerror(error));
+    return -error;
+}
+
+static int make_address(const char *path, struct sockaddr_un *ret_address, struct error *reterr) {
+    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    if (len == 0)
+        return refuse(EINVAL, reterr, "\"\"", "a path is needed");
+    if (len >= sizeof ret_address->sun_path) {
+        error_set(reterr, ERROR_CONFIG, "status.socket %s: %zu bytes are too long, a Unix socket's path has at most %zu",
+                  path, len, sizeof ret_address->sun_path - 1);
+        return -ENAMETOOLONG;
+    }
+    memcpy(ret_address->sun_path, path, len);
+    return 0;
+}
+
+/* Two daemons that start at once could each take the other's fresh socket for
+ * a stale one: the directory is locked from the look to the bind. */
+static int lock_directory(const char *path, int *ret_fd, struct error *reterr) {
+    char copy[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    memcpy(copy, path, strlen(path) + 1);
+    CLEANUP(cleanup_close) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return refuse(ENOENT, reterr, path,
+                      "its directory is missing; create it (the unit's RuntimeDirectory= does) or set another path");
+    if (fd < 0)
+        return fail(reterr, path, "can't open its directory");
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return fail(reterr, path, "another program is opening a socket in its directory right now; start again");
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
+/* Is somebody behind the file? 0: nobody; negative errno with *reterr: yes, or it can't be told. */
+static int check_stale(const char *path, const struct sockaddr_un *address, struct error *reterr) {
+    CLEANUP(cleanup_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fail(reterr, path, "can't make a socket");
+    int r = connect(fd, (const struct sockaddr *)address, sizeof *address);
+    if (r == 0 || errno == EAGAIN) /* EAGAIN: its backlog is full */
+        return refuse(EADDRINUSE, reterr, path,
+                      "a running program answers there; stop it, or give each penstockd a socket of its own");
+    if (errno == ECONNREFUSED)
+        return 0;
+    return fail(reterr, path, "can't tell whether a running program answers there");
+}
+
+static int clear_place(const char *path, const struct sockaddr_un *address, struct error *reterr) {
+    struct stat status;
+    if (lstat(path, &status) < 0)
+        return errno == ENOENT ? 0 : fail(reterr, path, "can't look at it");
+    if (!S_ISSOCK(status.st_mode))
+        return refuse(EEXIST, reterr, path, "a file that is no socket stands there; remove it or set another path");
+    int r = check_stale(path, address, reterr);
+    if (r < 0)
+        return r;
+    if (unlink(path) < 0)
+        return fail(reterr, path, "can't remove what a dead process left there");
+    return 0;
+}
+
+/* The mode stands before listen(2): until then nobody can connect. fchmod
+ * before bind(2) keeps the file from ever being wider, chmod after it adds what the umask took. */
+static int bind_and_listen(int fd, const struct sockaddr_un *address, struct socket *s, struct error *reterr) {
+    if (fchmod(fd, SOCKET_MODE) < 0)
+        return fail(reterr, s->path, "can't set its mode");
+    if (bind(fd, (const struct sockaddr *)address, sizeof *address) < 0)
+        return fail(reterr, s->path, "can't bind");
+    struct stat status;
+    if (chmod(s->path, SOCKET_MODE) < 0 || lstat(s->path, &status) < 0)
+        return fail(reterr, s->path, "can't set its mode");
+    s->device = status.st_dev;
+    s->inode = status.st_ino;
+    return listen(fd, SOCKET_BACKLOG) < 0 ? fail(reterr, s->path, "can't listen") : 0;
+}
+
+int socket_open(const char *path, struct socket *ret_socket, int *ret_fd, struct error *reterr) {
+    struct sockaddr_un address;
+    CLEANUP(cleanup_close) int directory = -1;
+    int r = make_address(path, &address, reterr);
+    if (r == 0)
+        r = lock_directory(path, &directory, reterr);
+    if (r == 0)
+        r = clear_place(path, &address, reterr);
+    if (r < 0)
+        return r;
+
+    CLEANUP(cleanup_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fail(reterr, path, "can't make a socket");
+    struct socket s = {.path = strdup(path)};
+    if (!s.path)
+        return fail(reterr, path, "can't open it");
+    r = bind_and_listen(fd, &address, &s, reterr);
+    if (r < 0) {
+        socket_remove(&s);
+        return r;
+    }
+    *ret_socket = s;
+    *ret_fd = fd;
+    fd = -1;
+    return 0;
+}
+
+void socket_remove(struct socket *s) {
+    struct stat status;
+    if (s->path && s->inode != 0 && lstat(s->path, &status) == 0 && status.st_dev == s->device &&
+        status.st_ino == s->inode)
+        unlink(s->path);
+    free(s->path);
+    *s = (struct socket){0};
+}

@@ -1,0 +1,25 @@
+/* socket: a listening Unix socket whose file is ours: never wider than 0660, never another's */
+#ifndef PENSTOCK_STATUS_SOCKET_H
+#define PENSTOCK_STATUS_SOCKET_H
+
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+/* Embedded. Says which file is ours, so that only that one is removed. */
+struct socket {
+    char *path; /* owned */
+    dev_t device;
+    ino_t inode;
+};
+
+/* Binds and listens; non-blocking, closed on exec. A file left by a dead
+ * process is replaced; one that is answered is refused, as is whatever is no
+ * socket. Never waits. 0 and *ret_fd is the caller's; negative errno with *reterr. */
+int socket_open(const char *path, struct socket *ret_socket, int *ret_fd, struct error *reterr) MUST_CHECK;
+
+/* Removes the file if it is still the one that was bound. Idempotent; the fd is not touched. */
+void socket_remove(struct socket *s);
+
+#endif

@@ -1,0 +1,461 @@
+/* test_server: the status socket on a real event loop, with raw clients in the same thread */
+#include "unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <systemd/sd-event.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "status/server.h"
+
+enum { FORWARDERS = 3, REPLY_MAX_BYTES = 1 << 20 };
+
+static sd_event *loop;
+static struct server *server;
+static char directory[64], path[96];
+static struct forwarder_stats told[FORWARDERS];
+static size_t told_count;
+
+static size_t collect(void *context, struct forwarder_stats *stats, size_t max) {
+    ck_assert_ptr_eq(context, told);
+    ck_assert_uint_eq(max, FORWARDERS);
+    memcpy(stats, told, told_count * sizeof *stats);
+    return told_count;
+}
+
+static int start(struct error *reterr) {
+    struct server_options options = {
+        .socket_path = path,
+        .daemon = {.version = "0.1.0", .instance = "host:1", .started_wall_us = 1, .health_max_age_us = 60000000},
+        .collect = collect,
+        .context = told,
+        .forwarders_max = FORWARDERS,
+    };
+    return server_start(&options, loop, &server, reterr);
+}
+
+static void set_up(void) {
+    strcpy(directory, "/tmp/penstock-server-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/status.sock", directory);
+    memset(told, 0, sizeof told);
+    strcpy(told[0].name, "order-status");
+    told[0].state = FORWARDER_DELIVERING;
+    strcpy(told[1].name, "two words");
+    told[1].state = FORWARDER_IDLE;
+    told[0].source_connected = told[1].source_connected = true;
+    told_count = 2;
+    server = NULL;
+    ck_assert_int_ge(sd_event_new(&loop), 0);
+}
+
+static void tear_down(void) {
+    server_stop(server);
+    sd_event_unref(loop);
+    unlink(path);
+    ck_assert_int_eq(rmdir(directory), 0);
+}
+
+static void started(void) {
+    struct error error = {0};
+    ck_assert_msg(start(&error) == 0, "%s", error.text);
+}
+
+static void turn(void) {
+    ck_assert_int_ge(sd_event_run(loop, 10000), 0);
+}
+
+static int make_client(void) {
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static int try_connect(int fd) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : -errno;
+}
+
+static int connected(void) {
+    int fd = make_client();
+    ck_assert_int_eq(try_connect(fd), 0);
+    return fd;
+}
+
+static void put_bytes(int fd, const char *text) {
+    ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* Turns the loop until the server has closed, at most for `limit_us`; false: it did not. */
+static bool read_to_end(int fd, struct buf *b, int64_t limit_us) {
+    int64_t deadline_us = clock_now_us() + limit_us;
+    while (clock_now_us() < deadline_us) {
+        ck_assert_int_eq(buf_reserve(b, 4096), 0);
+        ssize_t n = recv(fd, b->data + b->len, 4096, 0);
+        if (n == 0 || (n < 0 && errno == ECONNRESET))
+            return buf_terminate(b) == 0;
+        if (n > 0)
+            b->len += (size_t)n;
+        else
+            turn();
+    }
+    return false;
+}
+
+/* One whole exchange; *b then holds the reply as a string. */
+static void ask(const char *request, struct buf *b) {
+    CLEANUP(cleanup_close) int fd = connected();
+    put_bytes(fd, request);
+    ck_assert(read_to_end(fd, b, 10000000));
+}
+
+static int status_of(const struct buf *b) {
+    int status = 0;
+    ck_assert_int_eq(sscanf(b->data, "HTTP/1.%*d %d", &status), 1);
+    return status;
+}
+
+static const char *body_of(const struct buf *b) {
+    const char *end = strstr(b->data, "\r\n\r\n");
+    ck_assert_ptr_nonnull(end);
+    return end + 4;
+}
+
+static void expect(const char *request, int status, const char *header) {
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ask(request, &b);
+    ck_assert_msg(status_of(&b) == status, "%s -> %s", request, b.data);
+    ck_assert_msg(strstr(b.data, header) != NULL, "%s -> %s", request, b.data);
+    ck_assert_ptr_nonnull(strstr(b.data, "Connection: close\r\n"));
+    json_t *root = json_loads(body_of(&b), 0, NULL);
+    ck_assert_ptr_nonnull(root);
+    if (status >= 400 && strstr(header, "problem"))
+        ck_assert_int_eq(json_integer_value(json_object_get(root, "status")), status);
+    json_decref(root);
+}
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: p\r\n\r\n"
+#define JSON "Content-Type: application/json\r\n"
+#define PROBLEM "Content-Type: application/problem+json\r\n"
+
+START_TEST(each_document_has_its_path) {
+    started();
+    expect(GET("/status"), 200, JSON);
+    expect(GET("/status/order-status"), 200, JSON);
+    expect(GET("/status/two%20words"), 200, JSON);
+    expect(GET("/health"), 200, JSON);
+    expect(GET("/ready"), 200, JSON);
+    expect("GET /status HTTP/1.0\r\n\r\n", 200, JSON);
+    expect(GET("/status?unused=1"), 200, JSON);
+}
+END_TEST
+
+START_TEST(what_there_is_not_is_a_problem) {
+    started();
+    expect(GET("/"), 404, PROBLEM);
+    expect(GET("/statu"), 404, PROBLEM);
+    expect(GET("/status/"), 404, PROBLEM);
+    expect(GET("/status/nobody"), 404, PROBLEM);
+    expect(GET("/status/%ff%00%0a\"x"), 404, PROBLEM);
+    expect("POST /status HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", 405, "Allow: GET, HEAD\r\n");
+    expect("POST /forwarders/order-status/pause HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", 405, PROBLEM);
+    expect("DELETE /status HTTP/1.1\r\nHost: p\r\n\r\n", 405, PROBLEM);
+}
+END_TEST
+
+START_TEST(head_has_the_header_alone) {
+    started();
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ask("HEAD /status HTTP/1.1\r\nHost: p\r\n\r\n", &b);
+    ck_assert_int_eq(status_of(&b), 200);
+    ck_assert_str_eq(body_of(&b), "");
+}
+END_TEST
+
+START_TEST(health_and_readiness_are_statuses) {
+    started();
+    told[1].state = FORWARDER_REFUSED;
+    expect(GET("/health"), 503, JSON);
+    expect(GET("/ready"), 200, JSON);
+    told[1].state = FORWARDER_STARTING;
+    expect(GET("/health"), 200, JSON);
+    expect(GET("/ready"), 503, JSON);
+}
+END_TEST
+
+START_TEST(no_forwarders_is_an_answer_too) {
+    started();
+    told_count = 0;
+    expect(GET("/status"), 200, JSON);
+    expect(GET("/status/order-status"), 404, PROBLEM);
+}
+END_TEST
+
+START_TEST(a_header_over_the_limit_is_refused) {
+    started();
+    CLEANUP(cleanup_close) int fd = connected();
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    char header[1024];
+    memset(header, 'x', sizeof header - 1);
+    header[sizeof header - 1] = '\0';
+    put_bytes(fd, "GET /status HTTP/1.1\r\nHost: p\r\nX: ");
+    for (int i = 0; i < 64; i++)
+        put_bytes(fd, header);
+    ck_assert(read_to_end(fd, &b, 10000000));
+    ck_assert_int_ge(status_of(&b), 400);
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
+START_TEST(what_is_no_http_harms_nothing) {
+    started();
+    static const char *const garbage[] = {"\r\n\r\n\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "GET\r\n\r\n",
+                                          "GET /status HTTP/9.9\r\n\r\n", "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
+    for (size_t i = 0; i < ARRAY_LENGTH(garbage); i++) {
+        CLEANUP(cleanup_close) int fd = connected();
+        put_bytes(fd, garbage[i]);
+        shutdown(fd, SHUT_WR);
+        CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+        ck_assert_msg(read_to_end(fd, &b, 10000000), "number %zu", i);
+    }
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
+/* Silent, half-sent, dripping, and one that never reads its reply. */
+START_TEST(a_slow_client_stops_no_other_and_is_cut) {
+    started();
+    CLEANUP(cleanup_close) int silent = connected();
+    CLEANUP(cleanup_close) int half = connected();
+    CLEANUP(cleanup_close) int dripping = connected();
+    int64_t begin_us = clock_now_us();
+    put_bytes(half, "GET /status HTTP/1.1\r\nHo");
+    for (int i = 0; i < 20; i++)
+        turn();
+    int64_t before_us = clock_now_us();
+    expect(GET("/status"), 200, JSON);
+    ck_assert_int_lt(clock_now_us() - before_us, 2000000);
+
+    int64_t next_drip_us = begin_us;
+    bool cut = false;
+    while (!cut && clock_now_us() - begin_us < 3 * SERVER_CLIENT_TIMEOUT_US) {
+        if (clock_now_us() >= next_drip_us) {
+            cut = send(dripping, "G", 1, MSG_NOSIGNAL) < 0;
+            next_drip_us += 100000;
+        }
+        turn();
+    }
+    ck_assert(cut);
+    ck_assert_int_ge(clock_now_us() - begin_us, SERVER_CLIENT_TIMEOUT_US - 100000);
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ck_assert(read_to_end(silent, &b, 1000000));
+    ck_assert(read_to_end(half, &b, 1000000));
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
+/* Connects once there is room in the backlog; the loop accepts meanwhile. */
+static int connected_in_time(int64_t limit_us) {
+    int fd = make_client();
+    int64_t deadline_us = clock_now_us() + limit_us;
+    int r = -EAGAIN;
+    while ((r = try_connect(fd)) == -EAGAIN && clock_now_us() < deadline_us)
+        turn();
+    ck_assert_int_eq(r, 0);
+    return fd;
+}
+
+START_TEST(two_hundred_clients_at_once_are_all_answered) {
+    enum { MANY = 200 };
+    started();
+    int fds[MANY];
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = connected_in_time(1000000);
+        put_bytes(fds[i], GET("/status"));
+    }
+    for (int i = 0; i < MANY; i++) {
+        CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+        ck_assert(read_to_end(fds[i], &b, 10000000));
+        ck_assert_int_eq(status_of(&b), 200);
+        close(fds[i]);
+    }
+}
+END_TEST
+
+START_TEST(when_every_place_is_taken_the_next_waits_for_the_timeout_at_most) {
+    enum { MANY = SERVER_CLIENTS_MAX + 20 };
+    started();
+    int silent[MANY];
+    for (int i = 0; i < MANY; i++)
+        silent[i] = connected_in_time(1000000);
+    /* The twenty that wait in the backlog get their own five seconds. */
+    CLEANUP(cleanup_close) int fd = connected_in_time(1000000);
+    int64_t begin_us = clock_now_us();
+    put_bytes(fd, GET("/status"));
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ck_assert(read_to_end(fd, &b, 3 * SERVER_CLIENT_TIMEOUT_US));
+    ck_assert_int_eq(status_of(&b), 200);
+    ck_assert_int_lt(clock_now_us() - begin_us, SERVER_CLIENT_TIMEOUT_US + 2000000);
+    for (int i = 0; i < MANY; i++)
+        close(silent[i]);
+}
+END_TEST
+
+START_TEST(the_socket_is_for_owner_and_group) {
+    mode_t before = umask(0);
+    started();
+    struct stat status;
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0660);
+    server_stop(server);
+    umask(0777);
+    started();
+    umask(before);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0660);
+}
+END_TEST
+
+static void refused(int error, const char *words) {
+    struct error why = {0};
+    ck_assert_int_eq(start(&why), -error);
+    ck_assert_msg(strstr(why.text, words) != NULL, "%s", why.text);
+    ck_assert_msg(strstr(why.text, path) != NULL, "%s", why.text);
+    ck_assert_ptr_null(server);
+}
+
+START_TEST(a_stale_socket_file_is_replaced) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int dead = make_client();
+    ck_assert_int_eq(bind(dead, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(dead, 1), 0);
+    close(dead);
+    started();
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
+START_TEST(a_live_socket_file_is_refused_and_stays) {
+    started();
+    struct server *first = server;
+    server = NULL;
+    refused(EADDRINUSE, "running program answers");
+    server = first;
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
+START_TEST(a_socket_whose_backlog_is_full_is_live) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    CLEANUP(cleanup_close) int busy = make_client();
+    ck_assert_int_eq(bind(busy, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(busy, 0), 0);
+    CLEANUP(cleanup_close) int waiting = make_client();
+    ck_assert_int_eq(try_connect(waiting), 0);
+    refused(EADDRINUSE, "running program answers");
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_socket_is_refused_and_stays) {
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    refused(EEXIST, "no socket");
+    struct stat status;
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert(S_ISREG(status.st_mode));
+}
+END_TEST
+
+START_TEST(a_missing_directory_is_named) {
+    char good[sizeof path];
+    memcpy(good, path, sizeof path);
+    snprintf(path, sizeof path, "%.60s/none/status.sock", directory);
+    refused(ENOENT, "directory is missing");
+    memcpy(path, good, sizeof path);
+}
+END_TEST
+
+START_TEST(a_path_that_is_too_long_is_refused) {
+    char long_path[200];
+    memset(long_path, 'x', sizeof long_path - 1);
+    long_path[0] = '/';
+    long_path[sizeof long_path - 1] = '\0';
+    struct server_options options = {.socket_path = long_path, .collect = collect, .context = told, .forwarders_max = 1};
+    struct error why = {0};
+    ck_assert_int_eq(server_start(&options, loop, &server, &why), -ENAMETOOLONG);
+    ck_assert_ptr_nonnull(strstr(why.text, "at most 107"));
+}
+END_TEST
+
+START_TEST(stop_removes_only_its_own_file) {
+    started();
+    server_stop(server);
+    ck_assert_int_eq(access(path, F_OK), -1);
+    started();
+    ck_assert_int_eq(unlink(path), 0);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    server_stop(server);
+    server = NULL;
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(stop_closes_who_is_connected) {
+    started();
+    CLEANUP(cleanup_close) int idle = connected();
+    CLEANUP(cleanup_close) int half = connected();
+    put_bytes(half, "GET /st");
+    for (int i = 0; i < 10; i++)
+        turn();
+    server_stop(server);
+    server = NULL;
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ck_assert(read_to_end(idle, &b, 1000000));
+    ck_assert(read_to_end(half, &b, 1000000));
+}
+END_TEST
+
+START_TEST(an_idle_server_never_wakes_the_loop) {
+    started();
+    expect(GET("/status"), 200, JSON);
+    while (sd_event_run(loop, 0) > 0)
+        ;
+    ck_assert_int_eq(sd_event_run(loop, 200000), 0);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("server");
+    TCase *cases = tcase_create("server");
+    tcase_set_timeout(cases, 60);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, each_document_has_its_path);
+    tcase_add_test(cases, what_there_is_not_is_a_problem);
+    tcase_add_test(cases, head_has_the_header_alone);
+    tcase_add_test(cases, health_and_readiness_are_statuses);
+    tcase_add_test(cases, no_forwarders_is_an_answer_too);
+    tcase_add_test(cases, a_header_over_the_limit_is_refused);
+    tcase_add_test(cases, what_is_no_http_harms_nothing);
+    tcase_add_test(cases, a_slow_client_stops_no_other_and_is_cut);
+    tcase_add_test(cases, two_hundred_clients_at_once_are_all_answered);
+    tcase_add_test(cases, when_every_place_is_taken_the_next_waits_for_the_timeout_at_most);
+    tcase_add_test(cases, the_socket_is_for_owner_and_group);
+    tcase_add_test(cases, a_stale_socket_file_is_replaced);
+    tcase_add_test(cases, a_live_socket_file_is_refused_and_stays);
+    tcase_add_test(cases, a_socket_whose_backlog_is_full_is_live);
+    tcase_add_test(cases, a_file_that_is_no_socket_is_refused_and_stays);
+    tcase_add_test(cases, a_missing_directory_is_named);
+    tcase_add_test(cases, a_path_that_is_too_long_is_refused);
+    tcase_add_test(cases, stop_removes_only_its_own_file);
+    tcase_add_test(cases, stop_closes_who_is_connected);
+    tcase_add_test(cases, an_idle_server_never_wakes_the_loop);
+    suite_add_tcase(suite, cases);
+    return unit_run(suite);
+}
