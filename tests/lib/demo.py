@@ -9,14 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 import pika
 
-from penstock import PENSTOCK, PENSTOCKD, Postgres, RabbitMQ, Message, wait_until
+from penstock import BUILD, PENSTOCK, PENSTOCKD, Message, Postgres, RabbitMQ, wait_until
 
-HOME = "/tmp/penstock-demo"
+KEPT = os.path.join(BUILD, "demo")      # where the one that was kept lives
 ORDERS = 3000
 SHOPS = 6
 
@@ -92,12 +93,13 @@ class Queue:
 
 
 class Demo:
-    def __init__(self):
-        self.postgres = Postgres(os.path.join(HOME, "postgres"))
-        self.rabbitmq = RabbitMQ(os.path.join(HOME, "rabbitmq"))
-        self.config_file = os.path.join(HOME, "penstock.yaml")
-        self.log_file = os.path.join(HOME, "penstockd.log")
-        self.pid_file = os.path.join(HOME, "penstockd.pid")
+    def __init__(self, home):
+        self.home = home
+        self.postgres = Postgres(os.path.join(home, "postgres"))
+        self.rabbitmq = RabbitMQ(os.path.join(home, "rabbitmq"))
+        self.config_file = os.path.join(home, "penstock.yaml")
+        self.log_file = os.path.join(home, "penstockd.log")
+        self.pid_file = os.path.join(home, "penstockd.pid")
         self.daemon = None
 
     # The parts. ---------------------------------------------------------------------
@@ -134,7 +136,7 @@ class Demo:
 
     def write_configuration(self):
         step("3. What goes where")
-        text = CONFIGURATION.format(conninfo=self.postgres.conninfo("shop"), uri=self.rabbitmq.uri(), home=HOME)
+        text = CONFIGURATION.format(conninfo=self.postgres.conninfo("shop"), uri=self.rabbitmq.uri(), home=self.home)
         with open(self.config_file, "w", encoding="utf-8") as f:
             f.write(text)
         for line in text.splitlines():
@@ -235,12 +237,12 @@ class Demo:
         here = os.path.relpath(os.path.dirname(os.path.abspath(__file__)))
         for what, command in [
             ("its state", f"{os.path.relpath(PENSTOCK)} -c {self.config_file} status"),
-            ("the same as JSON", f"curl -s --unix-socket {HOME}/status.sock http://p/status"),
+            ("the same as JSON", f"curl -s --unix-socket {self.home}/status.sock http://p/status"),
             ("its log", f"tail -f {self.log_file}"),
             ("the checkpoint", f"{psql} -c 'TABLE penstock.checkpoint'"),
             ("another order", f"{psql} -c \"INSERT INTO event (id, source, type, streamid, streamversion, data) VALUES "
                               "(gen_random_uuid()::text, '/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
-            ("how many wait in the queue", f"{here}/rabbitmq ctl {HOME}/rabbitmq list_queues"),
+            ("how many wait in the queue", f"{here}/rabbitmq ctl {self.home}/rabbitmq list_queues"),
             ("end it all", "tests/demo --stop"),
         ]:
             print(f"\n  # {what}\n  {command}")
@@ -258,10 +260,9 @@ class Demo:
         for server in (self.postgres, self.rabbitmq):
             server.started = os.path.exists(os.path.join(server.directory, "home"))
             server.clean()
-        shutil.rmtree(HOME, ignore_errors=True)
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def run(self, keep):
-        os.makedirs(HOME)
         self.start_servers()
         self.make_tables()
         self.write_configuration()
@@ -273,13 +274,20 @@ class Demo:
         return good
 
 
+def clean_kept():
+    if os.path.exists(KEPT):
+        with open(KEPT) as f:
+            Demo(f.read()).clean()
+        os.unlink(KEPT)
+
+
 def main():
-    keep, stop = "--keep" in sys.argv, "--stop" in sys.argv
-    demo = Demo()
-    demo.clean()        # what an earlier one left
-    if stop:
+    clean_kept()
+    if "--stop" in sys.argv:
         return 0
+    keep = "--keep" in sys.argv
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    demo = Demo(tempfile.mkdtemp(prefix="pk-demo."))
     began = time.monotonic()
     good = False
     try:
@@ -290,7 +298,10 @@ def main():
             with open(demo.log_file) as f:
                 print("".join(f.readlines()[-15:]), file=sys.stderr)
     finally:
-        if not (good and keep):
+        if good and keep:
+            with open(KEPT, "w") as f:
+                f.write(demo.home)
+        else:
             demo.clean()
     step(f"{'Nothing is missing.' if good else 'THE DEMO FAILED.'} {dim(f'({time.monotonic() - began:.0f} s)')}")
     return 0 if good else 1
