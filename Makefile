@@ -104,7 +104,7 @@ $(PROGRAMS): $(BUILD)/%: $(BUILD)/src/%.o $(BUILD)/libpenstock.a
 WRAPPED = malloc calloc realloc strdup strndup
 $(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
 $(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
+	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -Wl,-u,__wrap_malloc -o $@ $< \
 	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a -Wl,--end-group $(CHECK_LIBS) $(LIBS)
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a

@@ -38,6 +38,8 @@ struct forwarder {
     atomic_llong tick_us;
     atomic_int end; /* enum forwarder_end */
 
+    bool database_up;
+    uint32_t left_behind; /* events that were not behind a saved checkpoint when the database went away */
     bool paused;
     enum state_stop stop;
     uint32_t sent_again; /* at the end: how many events the next start may repeat */
@@ -168,6 +170,8 @@ static struct flow_mark mark_of(const struct forwarder *f) {
 
 static void on_up(struct forwarder *f, int64_t now_us) {
     report_database(f->report, STATE_DATABASE_UP, "");
+    f->database_up = true;
+    f->left_behind = 0;
     flow_database_up(f->flow, now_us, mark_of(f));
     struct log_fields fields = {.forwarder = f->options.name};
     const char *note = database_note(f->database);
@@ -181,6 +185,13 @@ static void on_up(struct forwarder *f, int64_t now_us) {
 static void on_down(struct forwarder *f, enum state_database why, const struct error *error, int64_t now_us) {
     const char *note = why == STATE_DATABASE_REFUSED ? database_note(f->database) : "";
     report_database(f->report, why, note[0] ? note : error->text);
+    if (!f->database_up)
+        return;
+    f->database_up = false;
+    /* Whether the last save took place only the next load can tell. */
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    f->left_behind = view.in_flight + view.ghosts + view.unsaved;
     flow_database_down(f->flow, now_us);
 }
 
@@ -256,7 +267,7 @@ static bool take_facts(struct forwarder *f, int64_t now_us) {
 static void finish(struct forwarder *f) {
     struct flow_view view;
     flow_view(f->flow, &view);
-    uint32_t again = view.in_flight + view.ghosts + view.unsaved;
+    uint32_t again = view.in_flight + view.ghosts + view.unsaved + f->left_behind;
     struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
     if (again == 0)
         log_say(LOG_LEVEL_NOTICE, &fields, "stopped: %" PRIu64 " events confirmed since start, checkpoint at position %" PRId64
