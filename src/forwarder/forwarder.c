@@ -264,20 +264,30 @@ static bool take_facts(struct forwarder *f, int64_t now_us) {
 
 /* Wants. ---------------------------------------------------------------- */
 
+static void say_position(char *text, size_t size, int64_t position) {
+    if (position == INT64_MIN)
+        snprintf(text, size, "none");
+    else
+        snprintf(text, size, "%" PRId64, position);
+}
+
 static void finish(struct forwarder *f) {
     struct flow_view view;
     flow_view(f->flow, &view);
-    uint32_t again = view.in_flight + view.ghosts + view.unsaved + f->left_behind;
-    struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
-    if (again == 0)
-        log_say(LOG_LEVEL_NOTICE, &fields, "stopped: %" PRIu64 " events confirmed since start, checkpoint at position %" PRId64
-                " saved, none will be sent again", f->counts.confirmed, database_checkpoint_position(f->database));
-    else
-        log_say(LOG_LEVEL_WARNING, &fields, "stopped late: %" PRIu64 " events confirmed since start, up to %" PRIu32
-                " will be sent again (checkpoint at position %" PRId64 ", read up to %" PRId64 ")", f->counts.confirmed, again,
-                database_checkpoint_position(f->database), f->read_position);
+    f->sent_again = view.in_flight + view.ghosts + view.unsaved + f->left_behind;
     f->stop = STATE_STOPPED;
-    f->sent_again = again;
+
+    char saved[24], read[24];
+    say_position(saved, sizeof saved, database_checkpoint_position(f->database));
+    say_position(read, sizeof read, f->read_position);
+    struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
+    if (f->sent_again == 0)
+        log_say(LOG_LEVEL_NOTICE, &fields, "stopped: %" PRIu64 " confirmed since start, checkpoint at position %s, none will be sent again",
+                f->counts.confirmed, saved);
+    else
+        log_say(LOG_LEVEL_WARNING, &fields, "stopped late: %" PRIu64 " confirmed since start, up to %" PRIu32
+                " events will be sent again (checkpoint at position %s, read up to position %s)", f->counts.confirmed, f->sent_again,
+                saved, read);
 }
 
 static void do_want(struct forwarder *f, const struct flow_want *want, int64_t now_us) {
