@@ -100,12 +100,13 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 $(PROGRAMS): $(BUILD)/%: $(BUILD)/src/%.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# tests/unit/fail_alloc.h; test_dial lets pthread_create fail too
+# tests/unit/fail_alloc.h; and what a single program lets fail or listens to
 WRAPPED = malloc calloc realloc strdup strndup
 $(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
+$(BUILD)/tests/unit/test_log: private WRAPPED += sd_journal_sendv
 $(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -Wl,-u,__wrap_malloc -o $@ $< \
-	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a -Wl,--end-group $(CHECK_LIBS) $(LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
+	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a $(CHECK_LIBS) -Wl,--end-group $(LIBS)
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)

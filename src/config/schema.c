@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "config/mask.h"
 #include "config/nearest.h"
 #include "config/scalar.h"
 
@@ -90,7 +91,7 @@ static int set_secret(struct secret *secret, enum secret_kind kind, const char *
 
 static int read_inline_secret(const struct yaml_node *node, const char *name, struct secret *ret_secret,
                               struct diag *diag) {
-    if (strcmp(node->text, SCHEMA_MASK) == 0)
+    if (strcmp(node->text, MASK_TEXT) == 0)
         diag_add(diag, DIAG_WARNING, node->place,
                  "%s: this is the mask that a printed configuration shows; put the secret here, better as "
                  "{credential: NAME}, {file: PATH} or {env: NAME}",
@@ -143,19 +144,28 @@ int schema_read_secret(const struct yaml_node *node, const char *name, struct se
     return 0;
 }
 
+static int read_fallback(const struct option *o, void *options) {
+    struct error error;
+    if (!o->fallback)
+        return 0;
+    int r = scalar_read(o, span_of(o->fallback), options, &error);
+    ASSERT(r != -EINVAL); /* a table's own default */
+    return r;
+}
+
 static int read_value(const struct option *o, const struct yaml_node *node, void *options, struct diag *diag) {
     if (o->kind == OPTION_SECRET)
         return schema_read_secret(node, o->key, member_of(o, options), diag);
     if (o->kind == OPTION_TEXTS)
         return read_text_list(o, node, member_of(o, options), diag);
     if (!schema_is_text(node, o->key, diag))
-        return 0;
+        return read_fallback(o, options);
     struct error error;
     int r = scalar_read(o, yaml_text(node), options, &error);
     if (r != -EINVAL)
         return r;
     diag_add(diag, DIAG_ERROR, node->place, "%s: %s", o->key, error.text);
-    return 0;
+    return read_fallback(o, options); /* so that no further finding follows from this one */
 }
 
 /* What is not given ------------------------------------------------------ */
@@ -168,15 +178,6 @@ static int copy_value(const struct option *from, const void *from_options, const
         return r;
     r = scalar_read(to, buf_span(&text), options, &error);
     return r == -EINVAL ? 0 : r; /* the destination's table may be narrower: its own default then */
-}
-
-static int read_fallback(const struct option *o, void *options) {
-    struct error error;
-    if (!o->fallback)
-        return 0;
-    int r = scalar_read(o, span_of(o->fallback), options, &error);
-    ASSERT(r != -EINVAL); /* a table's own default */
-    return r;
 }
 
 static int read_absent(const struct schema *s, const struct option *o, void *options) {

@@ -42,10 +42,7 @@ bool schema_is_text(const struct yaml_node *node, const char *name, struct diag 
 int schema_read_secret(const struct yaml_node *node, const char *name, struct secret *ret_secret,
                        struct diag *diag) MUST_CHECK;
 
-/* What an inline secret is printed as (G14). It loads again, with a warning that says what it is. */
-#define SCHEMA_MASK "(masked)"
-
-/* Name and reserved words apart, everything that is named in the file: letters, digits, - _ . */
+/* Names that the file gives (connections, forwarders): letters, digits, '-', '_', '.'. */
 #define SCHEMA_NAME_MAX 64
 bool schema_is_name(const struct yaml_node *node, const char *what, struct diag *diag);
 

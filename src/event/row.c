@@ -305,9 +305,9 @@ static int take_extension_map(struct passage *p, const struct row_column *column
     struct span text;
     if (json_text(column->form, value, &text) != 0)
         return reject_column(p, ROW_EXTENSIONS, "is neither json nor jsonb of a version that is known");
-    if (json_read(text, &member) == 0 && member.kind == JSON_NULL)
-        return 0;
     int r = json_walk_object(&walk, text);
+    if (r != 0 && json_read(text, &member) == 0 && member.kind == JSON_NULL)
+        return 0;
     while (r == 0) {
         r = json_walk_next(&walk, &name, &member);
         if (r == 0 && name_is_free(p, name.text))

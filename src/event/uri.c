@@ -15,6 +15,8 @@ enum uri_class {
     URI_SLASH = 1 << 6,
     URI_QUESTION = 1 << 7,
     URI_PERCENT = 1 << 8, /* with two hex digits */
+    URI_HASH = 1 << 9,    /* only before a fragment */
+    URI_BRACKET = 1 << 10, /* ], only behind an IP literal */
 
     URI_UNRESERVED = URI_ALPHA | URI_DIGIT | URI_MARK,
     URI_REG_NAME = URI_UNRESERVED | URI_PERCENT | URI_SUB_DELIM,
@@ -30,6 +32,7 @@ static const uint16_t CLASSES[256] = {
     ['('] = URI_SUB_DELIM, [')'] = URI_SUB_DELIM, ['*'] = URI_SUB_DELIM, ['+'] = URI_SUB_DELIM,
     [','] = URI_SUB_DELIM, [';'] = URI_SUB_DELIM, ['='] = URI_SUB_DELIM, [':'] = URI_COLON,
     ['@'] = URI_AT,        ['/'] = URI_SLASH,     ['?'] = URI_QUESTION,  ['%'] = URI_PERCENT,
+    ['#'] = URI_HASH,      [']'] = URI_BRACKET,
 };
 
 static int class_of(char c) {
@@ -54,10 +57,10 @@ static struct span from(struct span s, size_t at) {
     return (struct span){s.data + at, s.len - at};
 }
 
-/* Cuts s before the first of the stops; returns what stands before it. */
-static struct span take_until(struct span *s, const char *stops) {
+/* Cuts s before the first character of those classes; returns what stands before it. */
+static struct span take_until(struct span *s, int stops) {
     size_t len = 0;
-    while (len < s->len && (s->data[len] == '\0' || !strchr(stops, s->data[len])))
+    while (len < s->len && !(class_of(s->data[len]) & stops))
         len++;
     struct span taken = {s->data, len};
     *s = from(*s, len);
@@ -97,13 +100,13 @@ static bool authority_valid(struct span s) {
     }
     if (s.len > 0 && s.data[0] == '[') {
         s = from(s, 1);
-        struct span literal = take_until(&s, "]");
+        struct span literal = take_until(&s, URI_BRACKET);
         if (s.len == 0 || !ip_literal_valid(literal))
             return false;
         s = from(s, 1);
         if (s.len > 0 && s.data[0] != ':')
             return false;
-    } else if (!only(take_until(&s, ":"), URI_REG_NAME)) {
+    } else if (!only(take_until(&s, URI_COLON), URI_REG_NAME)) {
         return false;
     }
     return s.len == 0 || only(from(s, 1), URI_DIGIT);
@@ -128,12 +131,12 @@ static bool rest_valid(struct span s, bool has_scheme) {
     bool has_authority = s.len >= 2 && s.data[0] == '/' && s.data[1] == '/';
     if (has_authority) {
         s = from(s, 2);
-        if (!authority_valid(take_until(&s, "/?#")))
+        if (!authority_valid(take_until(&s, URI_SLASH | URI_QUESTION | URI_HASH)))
             return false;
     }
-    struct span path = take_until(&s, "?#");
+    struct span path = take_until(&s, URI_QUESTION | URI_HASH);
     struct span first_segment = path;
-    first_segment = take_until(&first_segment, "/");
+    first_segment = take_until(&first_segment, URI_SLASH);
     /* path-noscheme: a colon in the first segment would have been a scheme's */
     if (!has_scheme && !has_authority && first_segment.len > 0 && memchr(first_segment.data, ':', first_segment.len))
         return false;
@@ -141,7 +144,7 @@ static bool rest_valid(struct span s, bool has_scheme) {
         return false;
     if (s.len > 0 && s.data[0] == '?') {
         s = from(s, 1);
-        if (!only(take_until(&s, "#"), URI_QUERY))
+        if (!only(take_until(&s, URI_HASH), URI_QUERY))
             return false;
     }
     return s.len == 0 || only(from(s, 1), URI_QUERY);

@@ -23,7 +23,7 @@ int flow_new(const struct flow_options *options, struct flow **ret_flow) {
         r = order_new(f->slots, options->window_events, options->order, options->key_in_flight, &f->order);
     }
     if (r == 0)
-        r = delivery_pool_new(options->sink_in_flight, &f->deliveries);
+        r = wire_new(options->sink_in_flight, &f->wire);
     if (r < 0) {
         flow_free(f);
         return r;
@@ -35,7 +35,7 @@ int flow_new(const struct flow_options *options, struct flow **ret_flow) {
 void flow_free(struct flow *f) {
     if (!f)
         return;
-    delivery_pool_free(f->deliveries);
+    wire_free(f->wire);
     order_free(f->order);
     window_free(f->window);
     free(f);
@@ -53,10 +53,11 @@ void flow_database_up(struct flow *f, int64_t now_us, struct flow_mark saved) {
 }
 
 void flow_database_down(struct flow *f, int64_t now_us) {
-    ASSERT(f->database == DATABASE_UP);
+    if (f->database == DATABASE_DOWN)
+        return; /* an attempt to connect that failed changes nothing */
     f->database = DATABASE_DOWN;
-    bool first_ghosts = delivery_ghosts(f->deliveries) == 0;
-    delivery_forget_events(f->deliveries);
+    bool first_ghosts = wire_ghosts(f->wire) == 0;
+    wire_forget_events(f->wire);
     if (first_ghosts)
         f->ghost_deadline_us = now_us + f->options.ghost_timeout_us;
     /* Nothing in memory is the truth any more (tailing.md 1.8). */
@@ -118,8 +119,8 @@ void flow_sink_up(struct flow *f, int64_t now_us) {
 
 void flow_sink_down(struct flow *f, int64_t now_us) {
     (void)now_us;
-    ASSERT(delivery_flying(f->deliveries) == 0);
-    ASSERT(delivery_ghosts(f->deliveries) == 0);
+    ASSERT(wire_flying(f->wire) == 0);
+    ASSERT(wire_ghosts(f->wire) == 0);
     f->sink = SINK_DOWN;
 }
 
@@ -158,14 +159,14 @@ static void note_outcome(struct flow *f, struct slot *s, uint16_t bit, enum flow
 }
 
 bool flow_outcome(struct flow *f, int64_t now_us, uint64_t token, enum flow_outcome outcome, uint32_t *ret_slot) {
-    const struct delivery *found = delivery_find(f->deliveries, token);
+    const struct wire_delivery *found = wire_find(f->wire, token);
     if (!found) {
         f->stale_outcomes++;
         return false;
     }
-    struct delivery d = *found;
-    delivery_release(f->deliveries, token);
-    if (d.state == DELIVERY_GHOST)
+    struct wire_delivery d = *found;
+    wire_release(f->wire, token);
+    if (d.state == WIRE_GHOST)
         return false;
     struct slot *s = &f->slots[d.slot];
     ASSERT(s->open);
@@ -182,9 +183,9 @@ bool flow_outcome(struct flow *f, int64_t now_us, uint64_t token, enum flow_outc
 }
 
 void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token) {
-    const struct delivery *d = delivery_find(f->deliveries, token);
+    const struct wire_delivery *d = wire_find(f->wire, token);
     ASSERT(d);
-    ASSERT(d->state == DELIVERY_FLYING);
+    ASSERT(d->state == WIRE_FLYING);
     flow_outcome(f, now_us, token, FLOW_LOST, NULL);
 }
 
@@ -235,7 +236,7 @@ static bool next_save(struct flow *f, int64_t now_us, struct flow_want *ret_want
 static bool next_finish(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
     if (f->run != RUN_STOPPING)
         return false;
-    bool drained = delivery_flying(f->deliveries) == 0;
+    bool drained = wire_flying(f->wire) == 0;
     bool even = f->database == DATABASE_DOWN || ledger_is_even(&f->ledger, f->window);
     if (now_us < f->stop_deadline_us && !(drained && even))
         return false;
@@ -246,7 +247,7 @@ static bool next_finish(struct flow *f, int64_t now_us, struct flow_want *ret_wa
 
 /* Ghosts only matter when something could be submitted but for them. */
 static bool waits_for_ghosts(const struct flow *f) {
-    return delivery_ghosts(f->deliveries) > 0 && f->database == DATABASE_UP && f->run == RUN_ON;
+    return wire_ghosts(f->wire) > 0 && f->database == DATABASE_UP && f->run == RUN_ON;
 }
 
 static bool next_renew(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
@@ -259,16 +260,16 @@ static bool next_renew(struct flow *f, int64_t now_us, struct flow_want *ret_wan
 
 static bool may_submit(const struct flow *f, int64_t now_us) {
     return f->database == DATABASE_UP && f->sink == SINK_READY && f->run == RUN_ON &&
-           delivery_ghosts(f->deliveries) == 0 && ledger_may_publish(&f->ledger, now_us);
+           wire_ghosts(f->wire) == 0 && ledger_may_publish(&f->ledger, now_us);
 }
 
 static bool next_submit(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
-    if (!order_any_ready(f->order) || !delivery_has_room(f->deliveries) || !may_submit(f, now_us))
+    if (!order_any_ready(f->order) || !wire_has_room(f->wire) || !may_submit(f, now_us))
         return false;
     uint32_t slot;
     uint16_t destination;
     order_next(f->order, &slot, &destination);
-    uint64_t token = delivery_take(f->deliveries, slot, destination);
+    uint64_t token = wire_take(f->wire, slot, destination);
     *ret_want = (struct flow_want){
         .kind = FLOW_WANT_SUBMIT, .token = token, .slot = slot, .destination = destination};
     return true;
@@ -276,7 +277,7 @@ static bool next_submit(struct flow *f, int64_t now_us, struct flow_want *ret_wa
 
 /* Can more settle without a new fact from outside the sink? */
 static bool window_moves(const struct flow *f) {
-    return order_any_ready(f->order) || delivery_flying(f->deliveries) > 0;
+    return order_any_ready(f->order) || wire_flying(f->wire) > 0;
 }
 
 /* No pages of one row: at least a quarter of the window, unless nothing in it

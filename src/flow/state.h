@@ -2,12 +2,12 @@
 #ifndef PENSTOCK_FLOW_STATE_H
 #define PENSTOCK_FLOW_STATE_H
 
-#include "flow/delivery.h"
 #include "flow/demand.h"
 #include "flow/flow.h"
 #include "flow/ledger.h"
 #include "flow/order.h"
 #include "flow/window.h"
+#include "flow/wire.h"
 
 /* Small ones side by side: a sink that is busy, an event that is held and a
  * database that is down can be true at once (decisions.md 1). */
@@ -20,7 +20,7 @@ struct flow {
     struct window *window;
     struct slot *slots; /* the window's */
     struct order *order;
-    struct delivery_pool *deliveries;
+    struct wire *wire;
     struct ledger ledger;
     struct demand demand;
     enum flow_database database;

@@ -30,8 +30,8 @@ void flow_view(const struct flow *f, struct flow_view *ret_view) {
     *ret_view = (struct flow_view){
         .events = window_open(f->window),
         .unsaved = window_unsaved(f->window),
-        .in_flight = delivery_flying(f->deliveries),
-        .ghosts = delivery_ghosts(f->deliveries),
+        .in_flight = wire_flying(f->wire),
+        .ghosts = wire_ghosts(f->wire),
         .bytes = window_bytes(f->window),
         .held = order_held(f->order),
         .followers = order_followers(f->order),
@@ -49,17 +49,17 @@ void flow_view(const struct flow *f, struct flow_view *ret_view) {
 
 static const char *deliveries_broken(const struct flow *f) {
     uint32_t flying = 0, ghosts = 0;
-    const struct delivery *d;
-    for (uint32_t i = 0; (d = delivery_at(f->deliveries, i)); i++) {
-        ghosts += d->state == DELIVERY_GHOST;
-        if (d->state != DELIVERY_FLYING)
+    const struct wire_delivery *d;
+    for (uint32_t i = 0; (d = wire_at(f->wire, i)); i++) {
+        ghosts += d->state == WIRE_GHOST;
+        if (d->state != WIRE_FLYING)
             continue;
         flying++;
         const struct slot *s = &f->slots[d->slot];
         if (!s->open || !s->started || !(s->flying & 1U << d->destination))
             return "what flies belongs to an open event";
     }
-    if (flying != delivery_flying(f->deliveries) || ghosts != delivery_ghosts(f->deliveries))
+    if (flying != wire_flying(f->wire) || ghosts != wire_ghosts(f->wire))
         return "deliveries are counted";
     for (uint32_t i = 0; i < f->options.window_events; i++)
         if (f->slots[i].open)
@@ -92,7 +92,7 @@ const char *flow_broken(const struct flow *f) {
         broken = deliveries_broken(f);
     if (!broken && f->database == DATABASE_DOWN && (window_open(f->window) > 0 || f->demand.reading))
         broken = "without the database nothing is open";
-    if (!broken && f->sink == SINK_DOWN && delivery_flying(f->deliveries) > 0)
+    if (!broken && f->sink == SINK_DOWN && wire_flying(f->wire) > 0)
         broken = "nothing flies while the sink is down";
     return broken;
 }
