@@ -11,7 +11,7 @@
 # V=1 shows the commands.
 
 ifeq ($(wildcard config.mk),)
-ifeq ($(filter clean distclean,$(MAKECMDGOALS)),)
+ifeq ($(filter clean distclean maintainer-clean,$(MAKECMDGOALS)),)
 $(error run ./configure first (autoconf makes it from configure.ac))
 endif
 else
@@ -64,7 +64,7 @@ BENCH_PROGRAMS = $(BENCHES:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(SUPPORT))
 
-.PHONY: all check check-unit bench install uninstall dist clean distclean FORCE
+.PHONY: all check check-unit bench install uninstall dist clean distclean maintainer-clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(PROGRAMS)
@@ -189,6 +189,9 @@ endif
 clean:
 	rm -rf build build-*
 distclean: clean
-	rm -rf config.mk config.log config.status configure configure~ autom4te.cache penstock-*.tar.gz
+	rm -rf config.mk config.log config.status configure~ autom4te.cache penstock-*.tar.gz
+# a release has no other way to get at it
+maintainer-clean: distclean
+	rm -f configure
 
 -include $(OBJECTS:.o=.d)
