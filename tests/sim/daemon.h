@@ -51,6 +51,7 @@ struct daemon {
     uint32_t late_count;
 
     bool finished;
+    uint32_t renewals; /* of the sink's connection, by itself */
     const char *broken; /* something it must never do */
 };
 

@@ -104,10 +104,12 @@ static bool store(void *world, uint32_t row, uint16_t destination) {
 
 static bool save(void *world, const char *previous, const char *text) {
     struct world *w = world;
+    char before[POSTGRES_TEXT_MAX];
+    postgres_copy_text(before, w->pg.checkpoint);
     bool saved = postgres_save(&w->pg, previous, text);
     note(w, "checkpoint %s%s", saved ? "saved: " : "refused: ", text);
     if (saved)
-        oracle_saved(w);
+        oracle_saved(w, before);
     return saved;
 }
 
@@ -249,8 +251,8 @@ static enum world_action choose(struct world *w) {
  * (Groce and others, "Swarm testing", 2012). */
 static void set_weights(struct world *w, uint64_t left_out) {
     static const uint8_t usual[ACT_COUNT] = {
-        [ACT_BEGIN] = 10,       [ACT_TAKE_XID] = 3,     [ACT_INSERT] = 14,       [ACT_SAVEPOINT] = 3,
-        [ACT_UNDO] = 2,         [ACT_PREPARE] = 2,      [ACT_COMMIT] = 8,        [ACT_COMMIT_ASYNC] = 8,
+        [ACT_BEGIN] = 15,       [ACT_TAKE_XID] = 3,     [ACT_INSERT] = 25,       [ACT_SAVEPOINT] = 3,
+        [ACT_UNDO] = 2,         [ACT_PREPARE] = 2,      [ACT_COMMIT] = 12,       [ACT_COMMIT_ASYNC] = 12,
         [ACT_ROLLBACK] = 3,     [ACT_RESTORE] = 1,      [ACT_FLUSH] = 2,         [ACT_EXECUTE_TAIL] = 20,
         [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,  [ACT_TAKE_KEEP] = 20,    [ACT_BROKER_TAKE] = 20,
         [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,      [ACT_START] = 10,        [ACT_CONNECT_DATABASE] = 10,
@@ -355,16 +357,32 @@ static void cease(struct world *w) {
 }
 
 static void come_to_rest(struct world *w) {
-    uint32_t rounds = 0;
     bool rest = false;
-    for (; rounds < CALM_ROUNDS_MAX && !rest && !w->broken[0]; rounds++) {
+    for (uint32_t i = 0; i < CALM_ROUNDS_MAX && !rest && !w->broken[0]; i++) {
         w->step++;
         calm_round(w);
-        /* Twice: a page that was under way when the last writer ended says "caught up" too early. */
         rest = is_at_rest(w) && oracle_is_complete(w);
     }
-    if (!w->broken[0] && !rest)
+    if (!rest)
         oracle_blame(w);
+}
+
+/* G7, G11: after a clean stop the next start repeats nothing. */
+static void stop_and_start(struct world *w) {
+    uint32_t repeats = w->repeats;
+    stop(w);
+    for (uint32_t i = 0; i < CALM_ROUNDS_MAX && w->stopping && !w->broken[0]; i++)
+        calm_round(w);
+    come_to_rest(w);
+    if (w->repeats > repeats)
+        oracle_blame_repeats(w);
+}
+
+static void settle_down(struct world *w) {
+    cease(w);
+    come_to_rest(w);
+    if (!w->broken[0])
+        stop_and_start(w);
     if (w->broken[0])
         note(w, "BROKEN: %s", w->broken);
 }
@@ -384,16 +402,14 @@ bool world_run(struct world *w, const struct world_schedule *schedule, char *tra
     daemon_init(&w->daemon, &w->pg, &w->broker, &w->luck);
     set_weights(w, schedule->left_out);
     set_options(w);
-    uint32_t steps = random_between(&w->random, 20, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 120);
+    uint32_t steps = random_between(&w->random, 30, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 300);
     for (; w->step < steps && w->step < schedule->steps && !w->broken[0]; w->step++) {
         act(w, choose(w));
         work(w, random_between(&w->luck, 1, 8));
         check(w);
     }
-    if (!w->broken[0]) {
-        cease(w);
-        come_to_rest(w);
-    }
+    if (!w->broken[0])
+        settle_down(w);
     if (w->daemon.running)
         daemon_kill(&w->daemon);
     return w->broken[0] == 0;
