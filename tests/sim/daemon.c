@@ -18,7 +18,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->flow = NULL;
     d->plan = NULL;
     d->confirms = NULL;
-    d->late_count = d->renewals = 0;
+    d->late_count = d->renewals = d->reads = 0;
     d->broken = NULL;
 }
 
@@ -225,6 +225,7 @@ static void next_statement(struct daemon *d, int64_t now_us) {
         return;
     }
     d->reading = false;
+    d->reads++;
     flow_read_done(d->flow, now_us, plan_caught_up(d->plan));
     plan_release(d->plan, flow_oldest_target(d->flow));
 }

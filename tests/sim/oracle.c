@@ -76,6 +76,14 @@ void oracle_saved(struct world *w, const char *before) {
     }
 }
 
+void oracle_stopped(struct world *w) {
+    struct postgres_place is;
+    postgres_read_place(w->pg.checkpoint, &is);
+    for (uint32_t i = 0; i < w->pg.row_count; i++)
+        if (!w->pg.rows[i].foreign && postgres_exists(&w->pg, i) && !postgres_is_behind(&w->pg, &is, i))
+            blame(w, "after a clean stop the checkpoint is not past row %" PRIu32, i);
+}
+
 void oracle_check(struct world *w) {
     const struct daemon *d = &w->daemon;
     if (d->broken)
