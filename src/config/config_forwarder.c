@@ -77,6 +77,10 @@ static const struct config_connection *find_connection(const struct reader *r, c
 
 /* Sink ------------------------------------------------------------------- */
 
+static void template_cleanup(struct template **t) {
+    template_free(*t);
+}
+
 static int read_idempotency_key(const struct reader *r, const struct yaml_node *node) {
     int result = config_keys_read(&config_keys_idempotency, node, NULL, r->diag);
     if (result != 0 || node->kind != YAML_MAPPING)
@@ -86,11 +90,10 @@ static int read_idempotency_key(const struct reader *r, const struct yaml_node *
         diag_add(r->diag, DIAG_ERROR, node->place, "idempotency_key: {header: NAME, value: TEMPLATE} is expected");
         return 0;
     }
-    struct template *t;
+    CLEANUP(template_cleanup) struct template *t = NULL;
     result = config_rules_compile(value, "value", r->diag, &t);
-    template_free(t);
-    bool usable = t != NULL && schema_is_text(header, "header", r->diag) && config_rules_is_header(header, r->diag);
-    if (result != 0 || !usable)
+    bool usable = schema_is_text(header, "header", r->diag) && config_rules_is_header(header, r->diag);
+    if (result != 0 || !usable || !t)
         return result;
     r->f->idempotency_header = strdup(header->text);
     r->f->idempotency_value = strdup(value->text);

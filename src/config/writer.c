@@ -177,14 +177,21 @@ static void write_item(struct writer *w, const struct yaml_node *item) {
     writer_close_item(w);
 }
 
+static void write_scalar(struct writer *w, const char *key, const struct yaml_node *node) {
+    struct span text = yaml_text(node);
+    if (yaml_empty(node))
+        writer_plain(w, key, SPAN_LITERAL("{}")); /* the places that take nothing take a mapping */
+    else if (node->plain && (span_is(text, "true") || span_is(text, "false")))
+        writer_plain(w, key, text);
+    else
+        writer_text(w, key, text);
+}
+
 /* As deep as the tree: YAML_DEPTH_MAX. */
 void writer_node(struct writer *w, const char *key, const struct yaml_node *node) {
     switch (node->kind) {
     case YAML_SCALAR:
-        if (yaml_empty(node))
-            writer_plain(w, key, SPAN_LITERAL("{}")); /* the places that take nothing take a mapping */
-        else
-            writer_text(w, key, yaml_text(node));
+        write_scalar(w, key, node);
         return;
     case YAML_MAPPING:
         writer_open_mapping(w, key);
