@@ -27,7 +27,7 @@ BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
   -Wpointer-arith -Wwrite-strings -Wundef -Wformat=2 -Wvla -Wimplicit-fallthrough -Wswitch-enum \
-  -Wno-missing-field-initializers -Wno-format-nonliteral -Wno-format-truncation
+  -Wno-unknown-warning-option -Wno-missing-field-initializers -Wno-format-nonliteral -Wno-format-truncation
 ifeq ($(WERROR),yes)
 WARNINGS += -Werror
 endif

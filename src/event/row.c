@@ -261,7 +261,7 @@ static int add_json_number(struct passage *p, struct span name, const struct jso
     for (size_t i = 0; i < value->text.len; i++)
         if (memchr(".eE", value->text.data[i], 3))
             return reject_extension(p, name, "is a decimal number, which CloudEvents has no type for; make it a string");
-    if (json_integer(value, &integer) != 0 || integer_type(integer) != ATTRIBUTE_INTEGER)
+    if (json_read_integer(value, &integer) != 0 || integer_type(integer) != ATTRIBUTE_INTEGER)
         return event_set_extension(p->event, name, ATTRIBUTE_STRING, value->text);
     size_t at = p->event->storage.len;
     int r = canonical_add_integer(integer, &p->event->storage);

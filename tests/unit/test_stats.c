@@ -29,6 +29,12 @@ START_TEST(every_state_has_a_name_of_its_own) {
 }
 END_TEST
 
+START_TEST(a_state_that_there_is_not_is_a_bug) {
+    ck_assert_bug(forwarder_state_name(FORWARDER_STATE_COUNT));
+    ck_assert_bug(forwarder_state_name((enum forwarder_state) - 1));
+}
+END_TEST
+
 START_TEST(only_refused_and_ahead_are_red_by_themselves) {
     for (int i = 0; i < FORWARDER_STATE_COUNT; i++) {
         struct forwarder_stats s = {.state = (enum forwarder_state)i, .source_connected = true};
@@ -133,6 +139,7 @@ int main(void) {
     Suite *suite = suite_create("stats");
     TCase *cases = tcase_create("stats");
     tcase_add_test(cases, every_state_has_a_name_of_its_own);
+    tcase_add_test(cases, a_state_that_there_is_not_is_a_bug);
     tcase_add_test(cases, only_refused_and_ahead_are_red_by_themselves);
     tcase_add_test(cases, lag_is_counted_from_the_recorded_time);
     tcase_add_test(cases, lag_grows_while_nothing_moves);
