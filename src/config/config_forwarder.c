@@ -37,13 +37,14 @@ static const struct yaml_node *find_needed(const struct reader *r, const char *k
 static void report_connection(const struct reader *r, const struct yaml_node *name) {
     struct nearest nearest = {.word = yaml_text(name)};
     for (size_t i = 0; i < r->peers->count; i++)
-        nearest_try(&nearest, r->peers->connections[i].name);
-    if (nearest.found)
-        diag_add(r->diag, DIAG_ERROR, name->place, "connection: there is no \"%.100s\" under connections; did you mean "
-                 "\"%s\"?", name->text, nearest.found);
-    else
+        nearest_try(&nearest, span_of(r->peers->connections[i].name));
+    if (span_absent(nearest.found))
         diag_add(r->diag, DIAG_ERROR, name->place,
                  "connection: there is no \"%.100s\" under connections; it must be described there", name->text);
+    else
+        diag_add(r->diag, DIAG_ERROR, name->place,
+                 "connection: there is no \"%.100s\" under connections; did you mean \"%.*s\"?", name->text,
+                 SPAN_ARGS(nearest.found));
 }
 
 static bool fits(const struct config_connection *c, bool sink) {
