@@ -28,7 +28,7 @@ int clock_poll_timeout(int64_t now_us, int64_t deadline_us) {
         return -1;
     if (deadline_us <= now_us)
         return 0;
-    int64_t ms = (deadline_us - now_us + CLOCK_US_PER_MS - 1) / CLOCK_US_PER_MS;
+    int64_t ms = (deadline_us - now_us - 1) / CLOCK_US_PER_MS + 1;
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 

@@ -105,13 +105,13 @@ static void say_next_attempt(char *resumes, size_t size, int64_t next_us, int64_
     if (next_us == CLOCK_NEVER)
         snprintf(resumes, size, "when the attempt that runs now succeeds");
     else
-        snprintf(resumes, size, "next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
+        snprintf(resumes, size, "with the next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
 }
 
 static void words_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
                                int64_t now_us, struct words *w) {
     if (r->database == STATE_DATABASE_DOWN) {
-        snprintf(w->reason, sizeof w->reason, "database '%s': %s", r->options->source_connection_name, r->database_words);
+        snprintf(w->reason, sizeof w->reason, "%s", r->database_words); /* begins with whom we talk to */
         say_next_attempt(w->resumes, sizeof w->resumes, database_next_attempt_us(v->database), now_us);
         return;
     }
@@ -129,7 +129,7 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
                  flow->followers, flow->followers == 1 ? "" : "s", flow->followers == 1 ? "s" : "",
                  flow->window_full ? " and fill the window" : flow->unsaved_full ? "; window.unsaved is reached" : "");
     if (flow->oldest_hold == FLOW_HOLD_RETRY)
-        snprintf(w->resumes, sizeof w->resumes, "next attempt in %.1f s",
+        snprintf(w->resumes, sizeof w->resumes, "with the next attempt in %.1f s",
                  flow->oldest_retry_us > now_us ? (double)(flow->oldest_retry_us - now_us) / 1e6 : 0.0);
     else
         snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and the forwarder is restarted");

@@ -1,0 +1,370 @@
+/* daemon: a forwarder without a world: joins flow, plan and confirms to the models */
+#include "sim/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define ACK_TIMEOUT_US 500000
+
+void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, struct random *random) {
+    d->pg = pg;
+    d->broker = broker;
+    d->random = random;
+    d->mended = d->running = d->finished = false;
+    d->flow = NULL;
+    d->plan = NULL;
+    d->confirms = NULL;
+    d->late_count = 0;
+    d->broken = NULL;
+}
+
+void daemon_start(struct daemon *d, int64_t now_us) {
+    ASSERT(!d->running);
+    d->options.seed = random_next(d->random) | 1;
+    int r = flow_new(&d->options, &d->flow);
+    if (r == 0)
+        r = plan_new(&d->plan);
+    if (r == 0)
+        r = confirms_new(d->options.sink_in_flight, 4 * d->options.sink_in_flight, &d->confirms);
+    ASSERT(r == 0);
+    d->running = true;
+    d->finished = d->database_up = d->reading = false;
+    d->tail_call = d->keep_call = CALL_NONE;
+    flow_database_down(d->flow, now_us);
+}
+
+/* What was sent on a connection that is gone may still be executed. */
+static void leave_save(struct daemon *d) {
+    bool sent = d->keep_call == CALL_SENT && d->keep_kind == KEEP_SAVE;
+    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 50))
+        d->late[d->late_count++] = d->save;
+}
+
+void daemon_kill(struct daemon *d) {
+    leave_save(d);
+    if (d->broker->up)
+        broker_close(d->broker, d->random);
+    flow_free(d->flow);
+    plan_free(d->plan);
+    confirms_free(d->confirms);
+    d->flow = NULL;
+    d->plan = NULL;
+    d->confirms = NULL;
+    d->running = false;
+}
+
+/* --- The database. -------------------------------------------------------- */
+
+void daemon_connect_database(struct daemon *d) {
+    if (d->database_up || d->keep_call != CALL_NONE)
+        return;
+    d->keep_kind = KEEP_LOAD;
+    d->keep_call = CALL_SENT;
+}
+
+void daemon_lose_database(struct daemon *d, int64_t now_us) {
+    leave_save(d);
+    d->tail_call = d->keep_call = CALL_NONE;
+    d->database_up = d->reading = false;
+    flow_database_down(d->flow, now_us);
+}
+
+bool daemon_execute_tail(struct daemon *d) {
+    if (d->tail_call != CALL_SENT)
+        return false;
+    postgres_execute(d->pg, &d->statement, &d->result);
+    d->result_at = 0;
+    d->result_begun = false;
+    d->tail_call = CALL_EXECUTED;
+    return true;
+}
+
+bool daemon_execute_keep(struct daemon *d, daemon_saver *saver, void *world) {
+    if (d->keep_call != CALL_SENT)
+        return false;
+    if (d->keep_kind == KEEP_LOAD)
+        postgres_copy_text(d->stored, d->pg->checkpoint);
+    else
+        d->save_refused = !saver(world, d->save.previous, d->save.text);
+    d->keep_call = CALL_EXECUTED;
+    return true;
+}
+
+bool daemon_execute_late(struct daemon *d, daemon_saver *saver, void *world) {
+    if (d->late_count == 0)
+        return false;
+    d->late_count--;
+    saver(world, d->late[d->late_count].previous, d->late[d->late_count].text);
+    return true;
+}
+
+bool daemon_fail_save(struct daemon *d, int64_t now_us) {
+    if (d->keep_call != CALL_SENT || d->keep_kind != KEEP_SAVE)
+        return false;
+    d->keep_call = CALL_NONE;
+    flow_save_failed(d->flow, now_us);
+    return true;
+}
+
+static void send_save(struct daemon *d, enum daemon_keep kind, const char *text) {
+    ASSERT(d->keep_call == CALL_NONE);
+    d->keep_kind = kind;
+    d->keep_call = CALL_SENT;
+    postgres_copy_text(d->save.previous, d->stored);
+    postgres_copy_text(d->save.text, text);
+}
+
+static void print_cursor(const struct cursor *cursor, char text[POSTGRES_TEXT_MAX]) {
+    CLEANUP(buf_done) struct buf b = BUF_INIT(POSTGRES_TEXT_MAX);
+    ASSERT(cursor_print(cursor, &b) == 0);
+    ASSERT(buf_terminate(&b) == 0);
+    postgres_copy_text(text, b.data);
+}
+
+static void create_checkpoint(struct daemon *d) {
+    char text[POSTGRES_TEXT_MAX] = "";
+    print_cursor(&(struct cursor){.s = CURSOR_BEGINNING}, text);
+    send_save(d, KEEP_CREATE, text);
+}
+
+static struct flow_mark mark_of(const struct daemon *d) {
+    struct plan_mark mark = plan_mark(d->plan);
+    return (struct flow_mark){.position = mark.position, .target = mark.target};
+}
+
+static void open_source(struct daemon *d, int64_t now_us) {
+    struct cursor cursor;
+    struct error error;
+    ASSERT(cursor_parse(span_of(d->stored), &cursor, &error) == 0);
+    ASSERT(plan_open(d->plan, &cursor) == 0);
+    d->database_up = true;
+    flow_database_up(d->flow, now_us, mark_of(d));
+}
+
+bool daemon_take_keep(struct daemon *d, int64_t now_us) {
+    if (d->keep_call != CALL_EXECUTED)
+        return false;
+    d->keep_call = CALL_NONE;
+    if (d->keep_kind == KEEP_LOAD && d->stored[0] == 0)
+        create_checkpoint(d);
+    else if (d->keep_kind == KEEP_LOAD)
+        open_source(d, now_us);
+    else if (d->save_refused)
+        daemon_lose_database(d, now_us); /* the row is another's, or has moved: load it */
+    else {
+        postgres_copy_text(d->stored, d->save.text);
+        if (d->keep_kind == KEEP_CREATE)
+            open_source(d, now_us);
+        else {
+            flow_saved(d->flow, now_us);
+            plan_release(d->plan, flow_oldest_target(d->flow));
+        }
+    }
+    return true;
+}
+
+/* --- Reading. ------------------------------------------------------------- */
+
+static void tell_dropped(struct daemon *d) {
+    uint64_t target;
+    while (plan_dropped(d->plan, &target))
+        flow_target_dropped(d->flow, target);
+}
+
+static void add_row(struct daemon *d, uint32_t row, int64_t now_us) {
+    const struct postgres_row *r = &d->pg->rows[row];
+    d->got_events++;
+    d->got_bytes += r->bytes;
+    if (d->got_events > d->asked_events || (d->got_bytes > d->asked_bytes && d->got_events > 1))
+        d->broken = "the source never gives more than was asked for (Reactive Streams 1.1)";
+    if (r->filtered) {
+        flow_mark(d->flow, now_us, mark_of(d), 1);
+        return;
+    }
+    struct flow_event event = {
+        .verdict = d->mended && r->verdict == FLOW_HOLD ? FLOW_DELIVER : r->verdict,
+        .destinations = r->destinations,
+        .keyed = r->keyed,
+        .key = r->key,
+        .bytes = r->bytes,
+        .mark = mark_of(d),
+    };
+    d->rows[flow_next_slot(d->flow)] = row;
+    flow_add(d->flow, now_us, &event);
+}
+
+/* false: the row no longer fits, the statement is cancelled. */
+static bool take_row(struct daemon *d, int64_t now_us) {
+    uint32_t row = d->result.rows[d->result_at++];
+    bool keep;
+    ASSERT(plan_row(d->plan, d->pg->rows[row].position, d->pg->rows[row].bytes, &keep) == 0);
+    tell_dropped(d);
+    if (keep)
+        add_row(d, row, now_us);
+    return keep;
+}
+
+static void begin_result(struct daemon *d) {
+    if (d->result_begun)
+        return;
+    d->result_begun = true;
+    if (d->statement.kind == PLAN_SMALL)
+        ASSERT(plan_small(d->plan, span_of(d->result.n), d->result.overflow, d->result.end) == 0);
+    if (d->statement.kind == PLAN_FIRST)
+        plan_first(d->plan, d->result.any, d->result.first);
+    tell_dropped(d);
+}
+
+static void next_statement(struct daemon *d, int64_t now_us) {
+    if (plan_next(d->plan, &d->statement)) {
+        d->tail_call = CALL_SENT;
+        return;
+    }
+    d->reading = false;
+    flow_read_done(d->flow, now_us, plan_caught_up(d->plan));
+    plan_release(d->plan, flow_oldest_target(d->flow));
+}
+
+bool daemon_take_tail(struct daemon *d, int64_t now_us, uint32_t rows) {
+    if (d->tail_call != CALL_EXECUTED)
+        return false;
+    begin_result(d);
+    bool fits = true;
+    for (uint32_t i = 0; i < rows && fits && d->result_at < d->result.row_count; i++)
+        fits = take_row(d, now_us);
+    if (fits && d->result_at < d->result.row_count)
+        return true;
+    plan_end(d->plan);
+    tell_dropped(d);
+    d->tail_call = CALL_NONE;
+    flow_mark(d->flow, now_us, mark_of(d), 0);
+    next_statement(d, now_us);
+    return true;
+}
+
+/* --- Publishing. ---------------------------------------------------------- */
+
+void daemon_connect_sink(struct daemon *d, int64_t now_us) {
+    if (d->broker->up)
+        return;
+    broker_open(d->broker);
+    flow_sink_up(d->flow, now_us);
+}
+
+static enum flow_outcome outcome_of(enum confirms_outcome outcome) {
+    switch (outcome) {
+    case CONFIRMS_CONFIRMED:
+        return FLOW_CONFIRMED;
+    case CONFIRMS_NACKED:
+    case CONFIRMS_RETURNED:
+        return FLOW_RETRY;
+    case CONFIRMS_LOST:
+        return FLOW_LOST;
+    }
+    return FLOW_LOST;
+}
+
+static void take_outcomes(struct daemon *d, int64_t now_us) {
+    uint64_t token, tag;
+    enum confirms_outcome outcome;
+    while (confirms_next(d->confirms, &token, &tag, &outcome))
+        flow_outcome(d->flow, now_us, token, outcome_of(outcome), NULL);
+}
+
+void daemon_lose_sink(struct daemon *d, int64_t now_us) {
+    if (!d->broker->up)
+        return;
+    broker_close(d->broker, d->random);
+    confirms_reset(d->confirms);
+    take_outcomes(d, now_us);
+    flow_sink_down(d->flow, now_us);
+}
+
+static void submit(struct daemon *d, const struct flow_want *want, int64_t now_us) {
+    uint32_t row = d->rows[want->slot];
+    bool room = confirms_has_room(d->confirms) && broker_has_room(d->broker);
+    if (!room || random_percent(d->random, 3)) {
+        flow_not_taken(d->flow, now_us, want->token);
+        flow_sink_ready(d->flow, now_us, false);
+    } else if (d->pg->rows[row].poison && !d->mended)
+        flow_outcome(d->flow, now_us, want->token, FLOW_REJECTED, NULL);
+    else if (random_percent(d->random, 1))
+        flow_outcome(d->flow, now_us, want->token, FLOW_RETRY, NULL); /* hopeless for now, not taken */
+    else {
+        confirms_publish(d->confirms, want->token, now_us);
+        broker_publish(d->broker, row, want->destination);
+    }
+}
+
+/* --- The loop. ------------------------------------------------------------ */
+
+static void begin_read(struct daemon *d, const struct flow_want *want, int64_t now_us) {
+    struct flow_view view;
+    flow_view(d->flow, &view);
+    if (view.events + want->events > d->options.window_events || want->bytes > d->options.window_bytes)
+        d->broken = "the demand fits into the window";
+    d->reading = true;
+    d->asked_events = want->events;
+    d->asked_bytes = want->bytes;
+    d->got_events = 0;
+    d->got_bytes = 0;
+    plan_want(d->plan, want->events, want->bytes);
+    next_statement(d, now_us);
+}
+
+static void begin_save(struct daemon *d, const struct flow_want *want) {
+    struct cursor cursor;
+    struct plan_mark mark = {.position = want->mark.position, .target = want->mark.target};
+    if (plan_cursor(d->plan, mark, &cursor) != 0) {
+        d->broken = "a target that was given up is never saved";
+        return;
+    }
+    char text[POSTGRES_TEXT_MAX] = "";
+    print_cursor(&cursor, text);
+    send_save(d, KEEP_SAVE, text);
+}
+
+static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_us) {
+    switch (want->kind) {
+    case FLOW_WANT_READ:
+        begin_read(d, want, now_us);
+        break;
+    case FLOW_WANT_SUBMIT:
+        submit(d, want, now_us);
+        break;
+    case FLOW_WANT_SAVE:
+        begin_save(d, want);
+        break;
+    case FLOW_WANT_RENEW:
+        daemon_lose_sink(d, now_us);
+        break;
+    case FLOW_WANT_FINISH:
+        d->finished = true;
+        break;
+    }
+}
+
+void daemon_work(struct daemon *d, int64_t now_us, uint32_t wants) {
+    take_outcomes(d, now_us);
+    if (confirms_deadline_us(d->confirms, ACK_TIMEOUT_US) <= now_us || !broker_has_room(d->broker))
+        daemon_lose_sink(d, now_us);
+    flow_sink_ready(d->flow, now_us, confirms_has_room(d->confirms));
+    struct flow_want want;
+    bool more = true;
+    for (uint32_t i = 0; i < wants && !d->broken && !d->finished && more; i++) {
+        more = flow_next(d->flow, now_us, &want);
+        if (more)
+            do_want(d, &want, now_us);
+    }
+    if (!more && flow_deadline_us(d->flow) <= now_us)
+        d->broken = "when nothing is wanted, the deadline is in the future";
+}
+
+int64_t daemon_deadline_us(const struct daemon *d) {
+    int64_t flow_us = flow_deadline_us(d->flow), sink_us = confirms_deadline_us(d->confirms, ACK_TIMEOUT_US);
+    return flow_us < sink_us ? flow_us : sink_us;
+}

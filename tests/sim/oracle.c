@@ -1,0 +1,108 @@
+/* oracle: the promises, checked against what the models know */
+#include "sim/oracle.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static void blame(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
+static void blame(struct world *w, const char *format, ...) {
+    if (w->broken[0])
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(w->broken, sizeof(w->broken), format, args);
+    va_end(args);
+}
+
+static bool is_wanted(const struct postgres_row *row) {
+    return !row->foreign && !row->filtered && row->verdict != FLOW_SKIP;
+}
+
+static bool is_delivered(const struct world *w, uint32_t row) {
+    for (uint16_t i = 0; i < w->pg.rows[row].destinations; i++)
+        if (w->stored[row][i] == 0)
+            return false;
+    return true;
+}
+
+/* G6: first deliveries in table order. Rows of one key stand in the order in
+ * which they were inserted, each after the writer of the one before had ended. */
+static void check_order(struct world *w, uint32_t row) {
+    const struct postgres_row *r = &w->pg.rows[row];
+    bool all = w->daemon.options.order == FLOW_BY_ALL;
+    bool promised = w->daemon.options.key_in_flight == 1 && w->daemon.options.order == FLOW_BY_KEY && r->keyed;
+    if (!promised || all)
+        return;
+    for (uint32_t i = 0; i < row; i++) {
+        const struct postgres_row *before = &w->pg.rows[i];
+        if (before->keyed && before->key == r->key && is_wanted(before) && postgres_exists(&w->pg, i) &&
+            !is_delivered(w, i))
+            blame(w, "G6: row %" PRIu32 " is delivered before row %" PRIu32 " of its key", row, i);
+    }
+}
+
+void oracle_stored(struct world *w, uint32_t row, uint16_t destination) {
+    if (w->pg.rows[row].foreign)
+        blame(w, "a row with a transaction id from the future is delivered");
+    if (w->stored[row][destination] == 0)
+        check_order(w, row);
+    else
+        w->repeats++;
+    w->stored[row][destination]++;
+    const struct flow_options *o = &w->daemon.options;
+    uint32_t each = (o->window_events + o->unsaved) * POSTGRES_DESTINATIONS_MAX;
+    if (w->repeats > w->failures * each + w->broker.refused_but_stored)
+        blame(w, "G7: %" PRIu32 " repeats after %" PRIu32 " failures (row %" PRIu32 ")", w->repeats, w->failures, row);
+}
+
+void oracle_saved(struct world *w) {
+    for (uint32_t i = 0; i < w->pg.row_count; i++) {
+        if (!is_wanted(&w->pg.rows[i]) || !postgres_may_exist(&w->pg, i) || is_delivered(w, i))
+            continue;
+        if (postgres_is_behind(&w->pg, w->pg.checkpoint, i))
+            blame(w, "G4: the checkpoint is past row %" PRIu32 ", which has not settled", i);
+    }
+}
+
+void oracle_check(struct world *w) {
+    const struct daemon *d = &w->daemon;
+    if (d->broken)
+        blame(w, "%s", d->broken);
+    if (!d->running)
+        return;
+    const char *broken = flow_broken(d->flow);
+    if (broken)
+        blame(w, "flow: %s", broken);
+    struct flow_view view;
+    flow_view(d->flow, &view);
+    if (view.in_flight + view.ghosts > d->options.sink_in_flight)
+        blame(w, "G9: more than sink.in_flight on the wire");
+    if (view.events > d->options.window_events)
+        blame(w, "G9: more events than the window has");
+    if (view.bytes > d->options.window_bytes + w->bytes_max)
+        blame(w, "G9: more bytes than the window and one row");
+    if (view.events + view.unsaved > d->options.window_events + d->options.unsaved)
+        blame(w, "G7: more events at risk than window.events + window.unsaved");
+    if (view.in_flight + view.ghosts < confirms_open(d->confirms))
+        blame(w, "every open tag belongs to a delivery");
+}
+
+static uint32_t first_missing(const struct world *w) {
+    for (uint32_t i = 0; i < w->pg.row_count; i++)
+        if (is_wanted(&w->pg.rows[i]) && postgres_exists(&w->pg, i) && !is_delivered(w, i))
+            return i;
+    return UINT32_MAX;
+}
+
+bool oracle_is_complete(const struct world *w) {
+    return first_missing(w) == UINT32_MAX;
+}
+
+void oracle_blame(struct world *w) {
+    uint32_t row = first_missing(w);
+    if (row != UINT32_MAX)
+        blame(w, "G1: row %" PRIu32 " was committed and never delivered", row);
+    else
+        blame(w, "G10: everything is delivered, and it does not come to rest");
+}

@@ -1,0 +1,18 @@
+/* oracle: the promises, checked against what the models know */
+#ifndef PENSTOCK_TESTS_SIM_ORACLE_H
+#define PENSTOCK_TESTS_SIM_ORACLE_H
+
+#include "sim/world.h"
+
+/* A broker's queue got it: G6, G7. */
+void oracle_stored(struct world *w, uint32_t row, uint16_t destination);
+/* The checkpoint row was written: G4. */
+void oracle_saved(struct world *w);
+/* After every step: the cores' own invariants, and G9. */
+void oracle_check(struct world *w);
+/* G1: everything that was committed, and survived, was delivered. */
+bool oracle_is_complete(const struct world *w);
+/* The world should have come to rest and complete: says what is missing. */
+void oracle_blame(struct world *w);
+
+#endif

@@ -1,0 +1,356 @@
+/* postgres: a model of what a reader sees of a table while writers come, go and crash */
+#include "sim/postgres.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define FOREIGN_XID UINT64_C(1000000)
+
+void postgres_copy_text(char *to, const char *from) {
+    size_t len = strlen(from);
+    ASSERT(len < POSTGRES_TEXT_MAX);
+    memcpy(to, from, len + 1);
+}
+
+void postgres_init(struct postgres *pg) {
+    pg->row_count = pg->writer_count = 0;
+    pg->next_xid = pg->durable_next_xid = 100;
+    pg->latest_completed = 99;
+    pg->log = pg->flushed = 0;
+    pg->sequence = 0;
+    pg->checkpoint[0] = 0;
+}
+
+/* --- Writers. ------------------------------------------------------------ */
+
+static struct postgres_writer *running(struct postgres *pg, uint32_t writer) {
+    bool is = writer < pg->writer_count && pg->writers[writer].state == WRITER_RUNNING;
+    return is ? &pg->writers[writer] : NULL;
+}
+
+void postgres_begin(struct postgres *pg) {
+    if (pg->writer_count < POSTGRES_WRITERS_MAX)
+        pg->writers[pg->writer_count++] = (struct postgres_writer){.state = WRITER_RUNNING};
+}
+
+void postgres_take_xid(struct postgres *pg, uint32_t writer) {
+    struct postgres_writer *w = running(pg, writer);
+    if (w && w->xid == 0)
+        w->xid = pg->next_xid++;
+}
+
+static bool is_open(const struct postgres_writer *w) {
+    return w->state == WRITER_RUNNING || w->state == WRITER_PREPARED;
+}
+
+/* The unique index over stream and version makes the second writer of a stream wait. */
+static bool waits(const struct postgres *pg, uint32_t writer, uint32_t key) {
+    for (uint32_t i = 0; i < pg->row_count; i++) {
+        const struct postgres_row *row = &pg->rows[i];
+        if (row->key == key && row->writer != writer && !row->undone && is_open(&pg->writers[row->writer]))
+            return true;
+    }
+    return false;
+}
+
+bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres_row *row) {
+    struct postgres_writer *w = running(pg, writer);
+    if (!w || pg->row_count == POSTGRES_ROWS_MAX || (row->keyed && waits(pg, writer, row->key)))
+        return false;
+    postgres_take_xid(pg, writer);
+    /* A sub-transaction has an id of its own, but the column holds the top one's (pg_current_xact_id). */
+    if (w->in_savepoint && w->savepoint_xid == 0)
+        w->savepoint_xid = pg->next_xid++;
+    struct postgres_row *added = &pg->rows[pg->row_count++];
+    *added = *row;
+    added->position = ++pg->sequence;
+    added->xid = w->xid;
+    added->writer = writer;
+    pg->log++;
+    if (w->first_record == 0)
+        w->first_record = pg->log;
+    return true;
+}
+
+static void complete(struct postgres *pg, uint64_t xid) {
+    if (xid > pg->latest_completed)
+        pg->latest_completed = xid;
+}
+
+void postgres_savepoint(struct postgres *pg, uint32_t writer) {
+    struct postgres_writer *w = running(pg, writer);
+    if (!w || w->in_savepoint)
+        return;
+    w->in_savepoint = true;
+    w->savepoint_row = pg->row_count;
+    w->savepoint_xid = 0;
+}
+
+void postgres_rollback_to_savepoint(struct postgres *pg, uint32_t writer) {
+    struct postgres_writer *w = running(pg, writer);
+    if (!w || !w->in_savepoint)
+        return;
+    for (uint32_t i = w->savepoint_row; i < pg->row_count; i++)
+        if (pg->rows[i].writer == writer)
+            pg->rows[i].undone = true;
+    complete(pg, w->savepoint_xid);
+    w->in_savepoint = false;
+}
+
+void postgres_flush(struct postgres *pg) {
+    pg->flushed = pg->log;
+    for (uint32_t i = 0; i < pg->writer_count; i++) {
+        const struct postgres_writer *w = &pg->writers[i];
+        uint64_t highest = w->savepoint_xid > w->xid ? w->savepoint_xid : w->xid;
+        if (w->first_record > 0 && highest >= pg->durable_next_xid)
+            pg->durable_next_xid = highest + 1;
+    }
+}
+
+void postgres_prepare(struct postgres *pg, uint32_t writer) {
+    struct postgres_writer *w = running(pg, writer);
+    if (!w || w->first_record == 0)
+        return;
+    w->state = WRITER_PREPARED;
+    pg->log++;
+    postgres_flush(pg);
+}
+
+static void end(struct postgres *pg, struct postgres_writer *w, enum postgres_state state) {
+    complete(pg, w->xid);
+    complete(pg, w->savepoint_xid);
+    w->state = state;
+}
+
+void postgres_commit(struct postgres *pg, uint32_t writer, bool synchronous) {
+    struct postgres_writer *w = &pg->writers[writer];
+    if (writer >= pg->writer_count || !is_open(w))
+        return;
+    bool flush = synchronous || w->state == WRITER_PREPARED;
+    end(pg, w, WRITER_COMMITTED);
+    if (w->first_record == 0)
+        return; /* wrote nothing: no record */
+    w->commit_record = ++pg->log;
+    if (flush)
+        postgres_flush(pg);
+}
+
+void postgres_rollback(struct postgres *pg, uint32_t writer) {
+    if (writer < pg->writer_count && is_open(&pg->writers[writer]))
+        end(pg, &pg->writers[writer], WRITER_ENDED);
+}
+
+uint32_t postgres_any_open(const struct postgres *pg, struct random *random) {
+    if (pg->writer_count == 0)
+        return UINT32_MAX;
+    uint32_t start = random_below(random, pg->writer_count);
+    for (uint32_t i = 0; i < pg->writer_count; i++) {
+        uint32_t writer = (start + i) % pg->writer_count;
+        if (is_open(&pg->writers[writer]))
+            return writer;
+    }
+    return UINT32_MAX;
+}
+
+void postgres_restore_row(struct postgres *pg) {
+    if (pg->row_count == POSTGRES_ROWS_MAX || pg->writer_count == POSTGRES_WRITERS_MAX)
+        return;
+    pg->writers[pg->writer_count++] = (struct postgres_writer){.state = WRITER_COMMITTED};
+    pg->rows[pg->row_count++] = (struct postgres_row){.position = ++pg->sequence,
+                                                      .xid = FOREIGN_XID,
+                                                      .writer = pg->writer_count - 1,
+                                                      .foreign = true,
+                                                      .destinations = 1,
+                                                      .bytes = 1};
+}
+
+void postgres_crash(struct postgres *pg) {
+    for (uint32_t i = 0; i < pg->writer_count; i++) {
+        struct postgres_writer *w = &pg->writers[i];
+        bool forgotten = w->state == WRITER_COMMITTED && w->commit_record > pg->flushed;
+        if (w->state == WRITER_RUNNING || forgotten)
+            w->state = WRITER_ENDED;
+        if (w->first_record > pg->flushed)
+            w->first_record = 0;
+    }
+    pg->log = pg->flushed;
+    pg->next_xid = pg->durable_next_xid;
+    pg->latest_completed = pg->next_xid - 1;
+}
+
+bool postgres_exists(const struct postgres *pg, uint32_t row) {
+    const struct postgres_row *r = &pg->rows[row];
+    return !r->undone && pg->writers[r->writer].state == WRITER_COMMITTED;
+}
+
+bool postgres_may_exist(const struct postgres *pg, uint32_t row) {
+    const struct postgres_row *r = &pg->rows[row];
+    return !r->undone && pg->writers[r->writer].state != WRITER_ENDED;
+}
+
+/* --- Snapshots. ---------------------------------------------------------- */
+
+struct snapshot {
+    uint64_t xmin, xmax;
+    uint64_t running[POSTGRES_WRITERS_MAX];
+    uint32_t count;
+};
+
+static void parse_snapshot(struct span text, struct snapshot *ret_snapshot) {
+    char copy[POSTGRES_TEXT_MAX], *next;
+    ASSERT(text.len < sizeof(copy));
+    memcpy(copy, text.data, text.len);
+    copy[text.len] = 0;
+    ret_snapshot->xmin = strtoull(copy, &next, 10);
+    ret_snapshot->xmax = strtoull(next + 1, &next, 10);
+    ret_snapshot->count = 0;
+    while (next + 1 < copy + text.len)
+        ret_snapshot->running[ret_snapshot->count++] = strtoull(next + 1, &next, 10);
+}
+
+static bool is_running(const struct snapshot *s, uint64_t xid) {
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->running[i] == xid)
+            return true;
+    return false;
+}
+
+/* pg_visible_in_snapshot. */
+static bool is_visible(const struct snapshot *s, uint64_t xid) {
+    return xid < s->xmax && !is_running(s, xid);
+}
+
+/* xmax is the latest completed one + 1: a running id may be above it, and is not in the list then. */
+static void print_snapshot(const struct postgres *pg, char *text) {
+    uint64_t running[POSTGRES_WRITERS_MAX], xmax = pg->latest_completed + 1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < pg->writer_count; i++) {
+        const struct postgres_writer *w = &pg->writers[i];
+        if (!is_open(w) || w->xid == 0 || w->xid >= xmax)
+            continue;
+        uint32_t at = count++;
+        for (; at > 0 && running[at - 1] > w->xid; at--)
+            running[at] = running[at - 1];
+        running[at] = w->xid;
+    }
+    int len = snprintf(text, POSTGRES_TEXT_MAX, "%" PRIu64 ":%" PRIu64 ":", count > 0 ? running[0] : xmax, xmax);
+    for (uint32_t i = 0; i < count; i++)
+        len += snprintf(text + len, POSTGRES_TEXT_MAX - (size_t)len, "%s%" PRIu64, i > 0 ? "," : "", running[i]);
+    ASSERT(len < POSTGRES_TEXT_MAX);
+}
+
+/* --- Statements of the plan (source/plan.h). ------------------------------ */
+
+static void add_row(const struct postgres *pg, struct postgres_result *result, uint32_t row) {
+    uint32_t at = result->row_count++;
+    for (; at > 0 && pg->rows[result->rows[at - 1]].position > pg->rows[row].position; at--)
+        result->rows[at] = result->rows[at - 1];
+    result->rows[at] = row;
+}
+
+static void execute_small(struct postgres *pg, const struct plan_statement *st, struct postgres_result *result) {
+    struct snapshot s, n;
+    print_snapshot(pg, result->n);
+    parse_snapshot(st->s, &s);
+    parse_snapshot(span_of(result->n), &n);
+    int64_t highest = INT64_MIN;
+    for (uint32_t i = 0; i < pg->row_count; i++) {
+        uint64_t xid = pg->rows[i].xid;
+        if (!postgres_exists(pg, i))
+            continue;
+        if (pg->rows[i].position > highest)
+            highest = pg->rows[i].position;
+        bool above = xid >= s.xmax && xid < n.xmax;
+        bool ended = is_running(&s, xid) && !is_running(&n, xid);
+        if (above || ended)
+            add_row(pg, result, i);
+    }
+    result->overflow = result->row_count > st->limit;
+    result->end = highest;
+    if (result->overflow)
+        result->row_count = 0;
+    else if (result->row_count > 0)
+        result->end = pg->rows[result->rows[result->row_count - 1]].position;
+}
+
+static void execute_first(struct postgres *pg, const struct plan_statement *st, struct postgres_result *result) {
+    struct snapshot s, n;
+    parse_snapshot(st->s, &s);
+    parse_snapshot(st->n, &n);
+    for (uint32_t i = 0; i < pg->row_count; i++) {
+        const struct postgres_row *row = &pg->rows[i];
+        if (!postgres_exists(pg, i) || row->position <= st->position || row->xid < s.xmax || row->xid >= n.xmax)
+            continue;
+        if (!result->any || row->position < result->first)
+            result->first = row->position;
+        result->any = true;
+    }
+}
+
+static void execute_page(struct postgres *pg, const struct plan_statement *st, struct postgres_result *result) {
+    struct snapshot s, n;
+    parse_snapshot(st->s, &s);
+    parse_snapshot(st->n, &n);
+    for (uint32_t i = 0; i < pg->row_count; i++) {
+        const struct postgres_row *row = &pg->rows[i];
+        if (!postgres_exists(pg, i) || row->position <= st->position || row->position > st->end)
+            continue;
+        bool ended = is_running(&s, row->xid) && !is_running(&n, row->xid);
+        bool above = row->position >= st->first && row->xid >= s.xmax && is_visible(&n, row->xid);
+        if (ended || above)
+            add_row(pg, result, i);
+    }
+    if (result->row_count > st->limit)
+        result->row_count = st->limit;
+}
+
+void postgres_execute(struct postgres *pg, const struct plan_statement *statement, struct postgres_result *ret_result) {
+    ret_result->n[0] = 0;
+    ret_result->overflow = ret_result->any = false;
+    ret_result->end = ret_result->first = 0;
+    ret_result->row_count = 0;
+    switch (statement->kind) {
+    case PLAN_SMALL:
+        execute_small(pg, statement, ret_result);
+        break;
+    case PLAN_FIRST:
+        execute_first(pg, statement, ret_result);
+        break;
+    case PLAN_PAGE:
+        execute_page(pg, statement, ret_result);
+        break;
+    }
+}
+
+/* --- The checkpoint row. -------------------------------------------------- */
+
+bool postgres_save(struct postgres *pg, const char *previous, const char *text) {
+    if (strcmp(pg->checkpoint, previous) != 0)
+        return false;
+    postgres_copy_text(pg->checkpoint, text);
+    /* It is a transaction too; its commit takes all before it to disk. */
+    uint64_t xid = pg->next_xid++;
+    complete(pg, xid);
+    pg->log++;
+    postgres_flush(pg);
+    if (xid >= pg->durable_next_xid)
+        pg->durable_next_xid = xid + 1;
+    return true;
+}
+
+bool postgres_is_behind(const struct postgres *pg, const char *text, uint32_t row) {
+    struct cursor cursor;
+    struct error error;
+    ASSERT(cursor_parse(span_of(text), &cursor, &error) == 0);
+    struct snapshot s;
+    parse_snapshot(cursor.s, &s);
+    if (is_visible(&s, pg->rows[row].xid))
+        return true;
+    if (span_absent(cursor.n))
+        return false;
+    parse_snapshot(cursor.n, &s);
+    return is_visible(&s, pg->rows[row].xid) && pg->rows[row].position <= cursor.position;
+}

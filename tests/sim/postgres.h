@@ -1,0 +1,111 @@
+/* postgres: a model of what a reader sees of a table while writers come, go and crash */
+#ifndef PENSTOCK_TESTS_SIM_POSTGRES_H
+#define PENSTOCK_TESTS_SIM_POSTGRES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "flow/flow.h"
+#include "sim/random.h"
+#include "source/plan.h"
+
+/* Transactions get their id late (with the first write) or early (a write
+ * elsewhere), rows their position from a sequence when they are inserted; a
+ * second writer of a stream waits until the first one has ended (it has a unique
+ * index). Commits become visible in any order and, when asynchronous, durable
+ * later: a crash forgets those after the last flush and gives their transaction
+ * ids out again (tailing.md 1.5, 1.8). Everything is in plain arrays. */
+
+#define POSTGRES_ROWS_MAX 256
+#define POSTGRES_WRITERS_MAX 256
+#define POSTGRES_DESTINATIONS_MAX 3
+#define POSTGRES_KEYS 4
+#define POSTGRES_TEXT_MAX 4096
+
+struct postgres_row {
+    int64_t position;
+    uint64_t xid;
+    uint32_t writer;
+    bool undone;  /* its savepoint was rolled back */
+    bool foreign; /* brought by a restore: an id from the future */
+
+    /* What it will be as an event. */
+    uint32_t key;
+    bool keyed, filtered;
+    enum flow_verdict verdict;
+    uint16_t destinations;
+    uint64_t bytes;
+    bool poison;     /* the sink rejects it, until it is mended */
+    bool unroutable; /* its destination 0 is returned, until a binding appears */
+};
+
+enum postgres_state { WRITER_RUNNING, WRITER_PREPARED, WRITER_COMMITTED, WRITER_ENDED /* rolled back, or forgotten */ };
+
+struct postgres_writer {
+    enum postgres_state state;
+    uint64_t xid;           /* 0: none yet */
+    uint64_t first_record;  /* in the log; 0: none */
+    uint64_t commit_record;
+    bool in_savepoint;
+    uint32_t savepoint_row; /* rows from here on are undone with it */
+    uint64_t savepoint_xid;
+};
+
+struct postgres {
+    struct postgres_row rows[POSTGRES_ROWS_MAX];
+    uint32_t row_count;
+    struct postgres_writer writers[POSTGRES_WRITERS_MAX];
+    uint32_t writer_count;
+    uint64_t next_xid, latest_completed, durable_next_xid;
+    uint64_t log, flushed; /* records written, and on disk */
+    int64_t sequence;
+    char checkpoint[POSTGRES_TEXT_MAX]; /* the cursor's text; "": no row */
+};
+
+/* Asserts that it fits; both have POSTGRES_TEXT_MAX bytes. */
+void postgres_copy_text(char *to, const char *from);
+
+void postgres_init(struct postgres *pg);
+
+/* Writers. Each does nothing if it can't be done now. */
+void postgres_begin(struct postgres *pg);
+/* A write elsewhere: an id, long before any row. */
+void postgres_take_xid(struct postgres *pg, uint32_t writer);
+/* false: it waits for the stream's other writer, or there is no room. */
+bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres_row *row);
+void postgres_savepoint(struct postgres *pg, uint32_t writer);
+void postgres_rollback_to_savepoint(struct postgres *pg, uint32_t writer);
+void postgres_prepare(struct postgres *pg, uint32_t writer);
+void postgres_commit(struct postgres *pg, uint32_t writer, bool synchronous);
+void postgres_rollback(struct postgres *pg, uint32_t writer);
+/* Any writer still open; UINT32_MAX: none. */
+uint32_t postgres_any_open(const struct postgres *pg, struct random *random);
+/* A row with a transaction id that this server hasn't reached. */
+void postgres_restore_row(struct postgres *pg);
+
+void postgres_flush(struct postgres *pg);
+void postgres_crash(struct postgres *pg);
+
+/* Was it committed, and does it still exist? */
+bool postgres_exists(const struct postgres *pg, uint32_t row);
+/* Can it still become visible, or is it? */
+bool postgres_may_exist(const struct postgres *pg, uint32_t row);
+
+/* What a statement of the plan returns: rows by position. */
+struct postgres_result {
+    char n[POSTGRES_TEXT_MAX];
+    bool overflow, any;
+    int64_t end, first;
+    uint32_t rows[POSTGRES_ROWS_MAX];
+    uint32_t row_count;
+};
+
+void postgres_execute(struct postgres *pg, const struct plan_statement *statement, struct postgres_result *ret_result);
+
+/* UPDATE … WHERE cursor = previous, synchronous; false: refused. "": INSERT of the first row. */
+bool postgres_save(struct postgres *pg, const char *previous, const char *text);
+
+/* Does a cursor of that text say that the row is behind it? */
+bool postgres_is_behind(const struct postgres *pg, const char *text, uint32_t row);
+
+#endif

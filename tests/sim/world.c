@@ -1,0 +1,400 @@
+/* world: one schedule: writers, server, broker, daemon, faults; and what must hold after every step */
+#include "sim/world.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sim/oracle.h"
+
+#define CALM_ROUNDS_MAX 4000
+#define STOP_TIMEOUT_US 1000000
+
+static void note(struct world *w, const char *format, ...) PRINTF_LIKE(2, 3);
+static void note(struct world *w, const char *format, ...) {
+    if (!w->trace || w->trace_len + 200 > WORLD_TRACE_MAX)
+        return;
+    w->trace_len += (size_t)snprintf(w->trace + w->trace_len, 60, "%4" PRIu32 " %9" PRId64 " us  ", w->step, w->now_us);
+    va_list args;
+    va_start(args, format);
+    w->trace_len += (size_t)vsnprintf(w->trace + w->trace_len, 120, format, args);
+    va_end(args);
+    w->trace[w->trace_len++] = '\n';
+    w->trace[w->trace_len] = 0;
+}
+
+/* --- Writers. ------------------------------------------------------------- */
+
+static struct postgres_row any_row(struct world *w) {
+    struct random *r = &w->luck;
+    struct postgres_row row = {
+        .key = random_below(r, POSTGRES_KEYS),
+        .keyed = !random_percent(r, w->insert_unkeyed),
+        .filtered = random_percent(r, w->insert_filtered),
+        .destinations = random_percent(r, 80) ? 1 : (uint16_t)random_between(r, 1, POSTGRES_DESTINATIONS_MAX),
+        .bytes = random_between(r, 1, w->bytes_max),
+        .poison = random_percent(r, w->insert_poison),
+        .unroutable = random_percent(r, w->insert_unroutable),
+    };
+    row.verdict = random_percent(r, w->insert_hold) ? FLOW_HOLD : random_percent(r, 5) ? FLOW_SKIP : FLOW_DELIVER;
+    return row;
+}
+
+static void insert(struct world *w, uint32_t writer) {
+    uint32_t count = random_between(&w->luck, 1, w->batch_max);
+    for (uint32_t i = 0; i < count; i++) {
+        struct postgres_row row = any_row(w);
+        if (!postgres_insert(&w->pg, writer, &row))
+            return;
+        const struct postgres_row *added = &w->pg.rows[w->pg.row_count - 1];
+        note(w, "writer %" PRIu32 " inserts row %" PRIu32 ": xid %" PRIu64 ", key %" PRIu32 "%s%s%s%s%s, %u destinations",
+             writer, w->pg.row_count - 1, added->xid, added->key, added->keyed ? "" : " (none)",
+             added->filtered ? ", filtered" : "", added->verdict == FLOW_HOLD ? ", unmatched" : "",
+             added->poison ? ", poison" : "", added->unroutable ? ", unroutable" : "", added->destinations);
+    }
+}
+
+static void write_something(struct world *w, enum world_action action) {
+    struct postgres *pg = &w->pg;
+    uint32_t writer = postgres_any_open(pg, &w->luck);
+    if (action == ACT_BEGIN || action == ACT_RESTORE || action == ACT_FLUSH) {
+        if (action == ACT_BEGIN)
+            postgres_begin(pg);
+        if (action == ACT_RESTORE)
+            postgres_restore_row(pg);
+        if (action == ACT_FLUSH)
+            postgres_flush(pg);
+        return;
+    }
+    if (writer == UINT32_MAX)
+        return;
+    if (action == ACT_INSERT)
+        insert(w, writer);
+    if (action == ACT_TAKE_XID)
+        postgres_take_xid(pg, writer);
+    if (action == ACT_SAVEPOINT)
+        postgres_savepoint(pg, writer);
+    if (action == ACT_UNDO)
+        postgres_rollback_to_savepoint(pg, writer);
+    if (action == ACT_PREPARE)
+        postgres_prepare(pg, writer);
+    if (action == ACT_COMMIT || action == ACT_COMMIT_ASYNC)
+        postgres_commit(pg, writer, action == ACT_COMMIT);
+    if (action == ACT_ROLLBACK)
+        postgres_rollback(pg, writer);
+    if (action != ACT_INSERT)
+        note(w, "writer %" PRIu32 ": %s", writer,
+             (const char *[]){"", "takes an xid", "", "savepoint", "rolls back to its savepoint", "prepares", "commits",
+                              "commits asynchronously", "rolls back"}[action]);
+}
+
+/* --- What goes its way, faults, operators. -------------------------------- */
+
+static bool store(void *world, uint32_t row, uint16_t destination) {
+    struct world *w = world;
+    if (w->pg.rows[row].unroutable && destination == 0 && !w->calm)
+        return false;
+    note(w, "broker stores row %" PRIu32 " (destination %u)", row, destination);
+    oracle_stored(w, row, destination);
+    return true;
+}
+
+static bool save(void *world, const char *previous, const char *text) {
+    struct world *w = world;
+    bool saved = postgres_save(&w->pg, previous, text);
+    note(w, "checkpoint %s%s", saved ? "saved: " : "refused: ", text);
+    if (saved)
+        oracle_saved(w);
+    return saved;
+}
+
+/* A failure after which repeats are allowed. */
+static void fail(struct world *w, const char *what) {
+    w->failures++;
+    note(w, "%s", what);
+}
+
+static void start(struct world *w) {
+    if (w->daemon.running)
+        return;
+    note(w, "daemon starts");
+    w->stopping = w->paused = false;
+    daemon_start(&w->daemon, w->now_us);
+}
+
+static void kill_daemon(struct world *w) {
+    fail(w, "daemon is killed");
+    daemon_kill(&w->daemon);
+    w->stopping = false;
+}
+
+static void stop(struct world *w) {
+    if (w->stopping)
+        return;
+    w->stopping = true;
+    note(w, "daemon is told to stop");
+    flow_stop(w->daemon.flow, w->now_us, w->now_us + STOP_TIMEOUT_US);
+}
+
+static void finish(struct world *w) {
+    /* G7: a clean stop with nothing held repeats nothing. */
+    struct flow_view view;
+    flow_view(w->daemon.flow, &view);
+    bool clean = view.unsaved == 0 && view.in_flight == 0 && view.ghosts == 0;
+    if (!clean)
+        w->failures++;
+    note(w, "daemon has stopped%s", clean ? " clean" : "");
+    daemon_kill(&w->daemon);
+    w->stopping = false;
+}
+
+static void wait(struct world *w) {
+    int64_t due_us = w->daemon.running ? daemon_deadline_us(&w->daemon) : CLOCK_NEVER;
+    int64_t some_us = w->now_us + random_between(&w->luck, 1, 30000);
+    bool exact = random_percent(&w->luck, 70) && due_us != CLOCK_NEVER && due_us > w->now_us;
+    w->now_us = exact ? due_us : some_us;
+}
+
+static void go_its_way(struct world *w, enum world_action action) {
+    struct daemon *d = &w->daemon;
+    const struct broker_queue queue = {.store = store, .world = w};
+    if (action == ACT_EXECUTE_TAIL && daemon_execute_tail(d))
+        note(w, "tail statement %d executed: %" PRIu32 " rows", (int)d->statement.kind, d->result.row_count);
+    if (action == ACT_EXECUTE_KEEP)
+        daemon_execute_keep(d, save, w);
+    if (action == ACT_TAKE_TAIL)
+        daemon_take_tail(d, w->now_us, random_between(&w->luck, 1, 8));
+    if (action == ACT_TAKE_KEEP)
+        daemon_take_keep(d, w->now_us);
+    if (action == ACT_BROKER_TAKE && !w->broker.stalled)
+        broker_take(&w->broker, &queue, &w->luck, w->calm ? 0 : w->refuse_percent);
+    if (action == ACT_BROKER_ANSWER && !w->broker.stalled)
+        broker_answer(&w->broker, d->confirms, &w->luck);
+    if (action == ACT_CONNECT_DATABASE)
+        daemon_connect_database(d);
+    if (action == ACT_CONNECT_SINK)
+        daemon_connect_sink(d, w->now_us);
+    if (action == ACT_WAKE)
+        flow_wake(d->flow, w->now_us);
+}
+
+static void break_something(struct world *w, enum world_action action) {
+    struct daemon *d = &w->daemon;
+    if (action == ACT_FAIL_SAVE && daemon_fail_save(d, w->now_us))
+        note(w, "a save is refused by the server");
+    if (action == ACT_LOSE_DATABASE) {
+        fail(w, "a connection to the database dies");
+        daemon_lose_database(d, w->now_us);
+    }
+    if (action == ACT_LOSE_SINK && w->broker.up) {
+        fail(w, "the channel dies");
+        daemon_lose_sink(d, w->now_us);
+    }
+    if (action == ACT_KILL)
+        kill_daemon(w);
+    if (action == ACT_STOP)
+        stop(w);
+    if (action == ACT_PAUSE) {
+        w->paused = !w->paused;
+        flow_pause(d->flow, w->now_us, w->paused);
+    }
+}
+
+static void crash_database(struct world *w) {
+    fail(w, "the database crashes");
+    if (w->daemon.running)
+        daemon_lose_database(&w->daemon, w->now_us);
+    w->daemon.late_count = 0;
+    postgres_crash(&w->pg);
+}
+
+static void act(struct world *w, enum world_action action) {
+    const struct broker_queue queue = {.store = store, .world = w};
+    if (action <= ACT_FLUSH)
+        write_something(w, action);
+    else if (action == ACT_WAIT)
+        wait(w);
+    else if (action == ACT_START)
+        start(w);
+    else if (action == ACT_LATE_SAVE)
+        daemon_execute_late(&w->daemon, save, w);
+    else if (action == ACT_LATE_MESSAGE)
+        broker_take_late(&w->broker, &queue);
+    else if (action == ACT_CRASH_DATABASE)
+        crash_database(w);
+    else if (action == ACT_STALL)
+        w->broker.stalled = !w->broker.stalled;
+    else if (!w->daemon.running)
+        return;
+    else if (action < ACT_LATE_SAVE)
+        go_its_way(w, action);
+    else
+        break_something(w, action);
+}
+
+/* --- The schedule. -------------------------------------------------------- */
+
+static enum world_action choose(struct world *w) {
+    uint32_t at = random_below(&w->random, w->weight_sum);
+    enum world_action action = 0;
+    while (at >= w->weights[action])
+        at -= w->weights[action++];
+    return action;
+}
+
+/* Each schedule has its own world: what is rare in one is common in the next
+ * (Groce and others, "Swarm testing", 2012). */
+static void set_weights(struct world *w, uint64_t left_out) {
+    static const uint8_t usual[ACT_COUNT] = {
+        [ACT_BEGIN] = 10,       [ACT_TAKE_XID] = 3,     [ACT_INSERT] = 14,       [ACT_SAVEPOINT] = 3,
+        [ACT_UNDO] = 2,         [ACT_PREPARE] = 2,      [ACT_COMMIT] = 8,        [ACT_COMMIT_ASYNC] = 8,
+        [ACT_ROLLBACK] = 3,     [ACT_RESTORE] = 1,      [ACT_FLUSH] = 2,         [ACT_EXECUTE_TAIL] = 20,
+        [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,  [ACT_TAKE_KEEP] = 20,    [ACT_BROKER_TAKE] = 20,
+        [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,      [ACT_START] = 10,        [ACT_CONNECT_DATABASE] = 10,
+        [ACT_CONNECT_SINK] = 10, [ACT_WAKE] = 2,        [ACT_LATE_SAVE] = 2,     [ACT_LATE_MESSAGE] = 2,
+        [ACT_FAIL_SAVE] = 2,    [ACT_LOSE_DATABASE] = 3, [ACT_CRASH_DATABASE] = 3, [ACT_LOSE_SINK] = 3,
+        [ACT_STALL] = 2,        [ACT_KILL] = 3,         [ACT_STOP] = 2,          [ACT_PAUSE] = 1,
+    };
+    w->weight_sum = 0;
+    for (int i = 0; i < ACT_COUNT; i++) {
+        bool is_needed = i == ACT_BEGIN || i == ACT_INSERT || i == ACT_COMMIT ||
+                         (i >= ACT_EXECUTE_TAIL && i <= ACT_CONNECT_SINK);
+        uint32_t factor = random_between(&w->random, is_needed ? 1 : 0, 3);
+        w->weights[i] = left_out >> i & 1 ? 0 : usual[i] * factor;
+        w->weight_sum += w->weights[i];
+    }
+}
+
+static uint32_t sometimes(struct world *w, uint32_t percent) {
+    return random_percent(&w->random, 30) ? percent : 0;
+}
+
+static void set_options(struct world *w) {
+    struct random *r = &w->random;
+    w->daemon.options = (struct flow_options){
+        .window_events = random_between(r, 1, 8),
+        .window_bytes = random_between(r, 100, 10000),
+        .unsaved = random_between(r, 1, 12),
+        .sink_in_flight = random_between(r, 1, 6),
+        .order = random_percent(r, 80) ? FLOW_BY_KEY : random_percent(r, 50) ? FLOW_BY_ALL : FLOW_BY_NONE,
+        .key_in_flight = random_percent(r, 85) ? 1 : random_between(r, 2, 4),
+        .retry = {.initial_us = 1000, .max_us = 20000, .multiplier = 2},
+        .poll_min_us = 1000,
+        .poll_max_us = 16000,
+        .save_interval_us = random_percent(r, 50) ? 1000 : 20000,
+        .ghost_timeout_us = 500000,
+    };
+    w->insert_hold = sometimes(w, 10);
+    w->insert_filtered = sometimes(w, 30);
+    w->insert_poison = sometimes(w, 10);
+    w->insert_unroutable = sometimes(w, 15);
+    w->insert_unkeyed = sometimes(w, 30);
+    w->refuse_percent = sometimes(w, 20);
+    w->bytes_max = random_between(r, 10, 4000);
+    w->batch_max = random_percent(r, 70) ? 3 : 20;
+}
+
+static void check(struct world *w) {
+    oracle_check(w);
+    if (w->broken[0])
+        note(w, "BROKEN: %s", w->broken);
+}
+
+static void work(struct world *w, uint32_t wants) {
+    if (!w->daemon.running || w->broken[0])
+        return;
+    daemon_work(&w->daemon, w->now_us, wants);
+    if (w->daemon.finished)
+        finish(w);
+}
+
+/* Everything goes its way, in turn, until nothing moves. */
+static void calm_round(struct world *w) {
+    start(w);
+    for (enum world_action a = ACT_EXECUTE_TAIL; a <= ACT_BROKER_ANSWER && !w->broken[0]; a++) {
+        act(w, a);
+        work(w, 64);
+        check(w);
+    }
+    act(w, ACT_CONNECT_DATABASE);
+    act(w, ACT_CONNECT_SINK);
+    int64_t due_us = w->daemon.running ? daemon_deadline_us(&w->daemon) : CLOCK_NEVER;
+    bool busy = w->daemon.running && (w->daemon.tail_call != CALL_NONE || w->daemon.keep_call != CALL_NONE ||
+                                      w->broker.taken < w->broker.published);
+    if (!busy && due_us != CLOCK_NEVER && due_us > w->now_us)
+        w->now_us = due_us;
+}
+
+static bool is_at_rest(struct world *w) {
+    struct flow_view view;
+    if (!w->daemon.running || !w->daemon.database_up)
+        return false;
+    flow_view(w->daemon.flow, &view);
+    return view.caught_up && view.events == 0 && view.unsaved == 0 && view.ghosts == 0 && !w->daemon.reading;
+}
+
+/* The faults cease: writers end, bindings appear, rules are mended. */
+static void cease(struct world *w) {
+    w->calm = true;
+    w->broker.stalled = false;
+    if (w->daemon.running && !w->stopping && w->paused)
+        flow_pause(w->daemon.flow, w->now_us, false);
+    w->paused = false;
+    for (uint32_t i = 0; i < w->pg.writer_count; i++)
+        if (random_percent(&w->luck, 50))
+            postgres_rollback(&w->pg, i);
+        else
+            postgres_commit(&w->pg, i, false);
+    note(w, "the faults cease");
+    if (!w->daemon.mended && w->daemon.running && (w->insert_hold > 0 || w->insert_poison > 0))
+        kill_daemon(w); /* a new configuration */
+    w->daemon.mended = true;
+}
+
+static void come_to_rest(struct world *w) {
+    uint32_t rounds = 0;
+    bool rest = false;
+    for (; rounds < CALM_ROUNDS_MAX && !rest && !w->broken[0]; rounds++) {
+        w->step++;
+        calm_round(w);
+        /* Twice: a page that was under way when the last writer ended says "caught up" too early. */
+        rest = is_at_rest(w) && oracle_is_complete(w);
+    }
+    if (!w->broken[0] && !rest)
+        oracle_blame(w);
+    if (w->broken[0])
+        note(w, "BROKEN: %s", w->broken);
+}
+
+bool world_run(struct world *w, const struct world_schedule *schedule, char *trace) {
+    w->random.state = schedule->seed * 2 + 1;
+    w->luck.state = schedule->seed * 2;
+    w->now_us = 1000000;
+    w->paused = w->stopping = w->calm = false;
+    w->repeats = w->failures = w->step = 0;
+    w->broken[0] = 0;
+    w->trace = trace;
+    w->trace_len = 0;
+    memset(w->stored, 0, sizeof(w->stored));
+    postgres_init(&w->pg);
+    broker_init(&w->broker);
+    daemon_init(&w->daemon, &w->pg, &w->broker, &w->luck);
+    set_weights(w, schedule->left_out);
+    set_options(w);
+    uint32_t steps = random_between(&w->random, 20, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 120);
+    for (; w->step < steps && w->step < schedule->steps && !w->broken[0]; w->step++) {
+        act(w, choose(w));
+        work(w, random_between(&w->luck, 1, 8));
+        check(w);
+    }
+    if (!w->broken[0]) {
+        cease(w);
+        come_to_rest(w);
+    }
+    if (w->daemon.running)
+        daemon_kill(&w->daemon);
+    return w->broken[0] == 0;
+}
