@@ -258,7 +258,8 @@ END_TEST
 
 /* JSON text as a writer may leave it: spaces, duplicate names, numbers that no double holds. */
 static void add_random_json(struct buf *b, unsigned *seed, int depth) {
-    static const char *const scalars[] = {"1.10", "12345678901234567890", "1e400", "-0", "null", "\"\\ud83d\\ude00é\"", " true"};
+    static const char *const scalars[] = {"1.10", "12345678901234567890", "1e400", "-0", "null",
+                                          "\"\\ud83d\\ude00é\"", " true"};
     int pick = rand_r(seed) % 10;
     if (depth == 0 || pick < 4) {
         ck_assert_int_eq(buf_addf(b, "%s", scalars[(size_t)rand_r(seed) % ARRAY_LENGTH(scalars)]), 0);
