@@ -37,7 +37,7 @@ static const struct span STREAMID = SPAN_LITERAL("streamid");
 static const struct span STREAMVERSION = SPAN_LITERAL("streamversion");
 static const struct span POSITION = SPAN_LITERAL("position");
 
-enum { NAME_SHOWN_MAX = 63 };
+enum { NAME_SHOWN_MAX = 63 }; /* a longer one is cut in messages */
 
 /* One row on its way. A fault doesn't end it: what can still be read is taken,
  * so that the event can be held by its position, id and stream. */
