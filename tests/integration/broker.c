@@ -3,36 +3,75 @@
 
 #include <amqp_tcp_socket.h>
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+
+#define ARGUMENTS_MAX 12
 
 struct broker broker;
 
 /* The server. ------------------------------------------------------------ */
 
-void broker_do(const char *verb, const char *arguments) {
-    char command[512];
-    snprintf(command, sizeof command, "tests/lib/rabbitmq %s %s %s >%s/command.log 2>&1", verb, broker.dir, arguments,
-             broker.dir);
-    ck_assert_msg(system(command) == 0, "%s failed, see %s/command.log", command, broker.dir);
+/* Its output goes to a file, or with `ret_output` to a pipe that is read here. */
+static int run(char *const arguments[], char *ret_output, size_t size) {
+    char path[128];
+    int fds[2] = {-1, -1};
+    snprintf(path, sizeof path, "%s/command.log", broker.dir);
+    if (ret_output)
+        ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        int out = ret_output ? fds[1] : open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(out, STDOUT_FILENO);
+        if (!ret_output)
+            dup2(out, STDERR_FILENO);
+        execv(arguments[0], arguments);
+        _exit(127);
+    }
+    if (ret_output) {
+        close(fds[1]);
+        ssize_t len, at = 0;
+        while ((len = read(fds[0], ret_output + at, size - 1 - (size_t)at)) > 0)
+            at += len;
+        ret_output[at] = '\0';
+        close(fds[0]);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+void broker_do(const char *verb, ...) {
+    char *arguments[ARGUMENTS_MAX] = {(char *)"tests/lib/rabbitmq", (char *)(uintptr_t)verb, broker.dir};
+    size_t count = 3;
+    va_list more;
+    va_start(more, verb);
+    while (count < ARGUMENTS_MAX - 1 && (arguments[count] = va_arg(more, char *)))
+        count++;
+    va_end(more);
+    ck_assert_msg(run(arguments, NULL, 0) == 0, "rabbitmq %s failed, see %s/command.log", verb, broker.dir);
 }
 
 static void read_environment(void) {
-    char command[256], line[256];
-    snprintf(command, sizeof command, "tests/lib/rabbitmq env %s", broker.dir);
-    FILE *env = popen(command, "r");
-    ck_assert_ptr_nonnull(env);
-    while (fgets(line, sizeof line, env)) {
-        line[strcspn(line, "\n")] = '\0';
+    char output[1024];
+    char *arguments[] = {(char *)"tests/lib/rabbitmq", (char *)"env", broker.dir, NULL};
+    ck_assert_int_eq(run(arguments, output, sizeof output), 0);
+    char *rest = output;
+    for (char *line; (line = strsep(&rest, "\n"));) {
         sscanf(line, "AMQP_PORT=%d", &broker.port);
         sscanf(line, "AMQPS_PORT=%d", &broker.tls_port);
         sscanf(line, "CA_FILE=%255s", broker.ca_file);
     }
-    pclose(env);
     snprintf(broker.uri, sizeof broker.uri, "amqp://guest:guest@127.0.0.1:%d/", broker.port);
     snprintf(broker.uri_tls, sizeof broker.uri_tls, "amqps://guest:guest@localhost:%d", broker.tls_port);
 }
@@ -42,14 +81,14 @@ void broker_start(void) {
         snprintf(broker.dir, sizeof broker.dir, "/tmp/penstock-sink.XXXXXX");
         ck_assert_ptr_nonnull(mkdtemp(broker.dir));
     }
-    broker_do("start", "--tls");
+    broker_do("start", "--tls", NULL);
     read_environment();
 }
 
 void broker_clean(void) {
-    char command[256];
-    snprintf(command, sizeof command, "tests/lib/rabbitmq clean %s; rm -rf %s", broker.dir, broker.dir);
-    (void)!system(command);
+    broker_do("clean", NULL);
+    char *arguments[] = {(char *)"/bin/rm", (char *)"-rf", broker.dir, NULL};
+    ck_assert_int_eq(run(arguments, NULL, 0), 0);
 }
 
 static int read_pid(void) {

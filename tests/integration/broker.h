@@ -16,8 +16,8 @@ struct broker {
 };
 extern struct broker broker;
 
-/* tests/lib/rabbitmq VERB DIR ARGUMENTS; fails the test if it fails. */
-void broker_do(const char *verb, const char *arguments);
+/* tests/lib/rabbitmq VERB DIR ARGUMENTS, ended by NULL; fails the test if it fails. */
+void broker_do(const char *verb, ...) __attribute__((sentinel));
 void broker_start(void); /* the first time, with TLS */
 void broker_clean(void);
 void broker_freeze(bool frozen); /* SIGSTOP, SIGCONT */

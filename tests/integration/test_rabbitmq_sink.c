@@ -250,8 +250,8 @@ END_TEST
 START_TEST(a_forbidden_exchange_is_refused_in_the_brokers_words) {
     char uri[128];
     snprintf(uri, sizeof uri, "amqp://limited:secret@127.0.0.1:%d", broker.port);
-    broker_do("ctl", "add_user limited secret");
-    broker_do("ctl", "set_permissions limited '' '^amq.default$' ''");
+    broker_do("ctl", "add_user", "limited", "secret", NULL);
+    broker_do("ctl", "set_permissions", "limited", "", "^amq.default$", "", NULL);
     connection.uri = uri;
     connect_sink();
     ck_assert_int_eq(rig_submit_to(&rig, at("amq.topic", "key")), 0);
@@ -349,7 +349,7 @@ START_TEST(a_broker_that_stops_or_dies_loses_nothing_and_is_found_again) {
     const char *verb = _i == 0 ? "stop" : "kill";
     connect_sink();
     rig_publish(&rig, 150);
-    broker_do(verb, "");
+    broker_do(verb, NULL);
     rig_until(&rig, is_down, 10, "down");
     rig_until(&rig, rig_all_answered, 5, "answered");
     ck_assert_ptr_nonnull(view().down_reason);
@@ -388,14 +388,14 @@ START_TEST(a_memory_alarm_blocks_without_hanging_and_passes) {
     contract.in_flight = 5000;
     connect_sink();
     rig_event(&rig, (struct span){data, 20000});
-    broker_do("ctl", "set_vm_memory_high_watermark 0.00001");
+    broker_do("ctl", "set_vm_memory_high_watermark", "0.00001", NULL);
     int64_t longest_us = press(1000000);
     rig_until(&rig, is_blocked, 10, "blocked");
     ck_assert_str_eq(view().blocked_reason, "low on memory");
     ck_assert_int_eq(rig_submit(&rig), SINK_E_BUSY);
     int64_t more_us = press(2500000);
     ck_assert(view().blocked);
-    broker_do("ctl", "set_vm_memory_high_watermark 0.4");
+    broker_do("ctl", "set_vm_memory_high_watermark", "0.4", NULL);
     rig_until(&rig, is_unblocked, 20, "unblocked");
     rig_until(&rig, rig_all_answered, 30, "answered");
     ck_assert_uint_eq(rig.by_kind[SINK_CONFIRMED], rig.accepted);
@@ -412,9 +412,9 @@ START_TEST(a_large_body_waits_through_an_alarm_without_hanging) {
     options.ack_timeout_us = 1000000;
     connect_sink();
     rig_event(&rig, (struct span){data, 2000000});
-    broker_do("ctl", "set_vm_memory_high_watermark 0.00001");
+    broker_do("ctl", "set_vm_memory_high_watermark", "0.00001", NULL);
     int64_t longest_us = press(1500000);
-    broker_do("ctl", "set_vm_memory_high_watermark 0.4");
+    broker_do("ctl", "set_vm_memory_high_watermark", "0.4", NULL);
     rig_until(&rig, is_unblocked, 20, "unblocked");
     rig_until(&rig, rig_all_answered, 30, "answered");
     ck_assert_uint_eq(rig.by_kind[SINK_CONFIRMED], rig.accepted);
