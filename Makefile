@@ -58,7 +58,7 @@ BENCHES = $(sort $(wildcard tests/bench/*.c))
 # programs for a real server, built and run by the story of the same name
 REALS = $(sort $(wildcard tests/integration/test_*.c))
 # what several of them share: tests/unit/fail_alloc.c, a simulated world, …
-SUPPORT = $(filter-out $(UNITS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c)))
+SUPPORT = $(filter-out $(UNITS) $(REALS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c tests/integration/*.c)))
 
 PROGRAMS = $(MAINS:src/%.c=$(BUILD)/%)
 UNIT_PROGRAMS = $(UNITS:%.c=$(BUILD)/%)
@@ -114,7 +114,7 @@ $(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-$(REAL_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
+$(REAL_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
 # --- testing ---
