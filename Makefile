@@ -27,7 +27,7 @@ BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
   -Wpointer-arith -Wwrite-strings -Wundef -Wformat=2 -Wvla -Wimplicit-fallthrough -Wswitch-enum \
-  -Wno-missing-field-initializers -Wno-format-nonliteral -Wno-format-truncation
+  -Wno-unknown-warning-option -Wno-missing-field-initializers -Wno-format-nonliteral -Wno-format-truncation
 ifeq ($(WERROR),yes)
 WARNINGS += -Werror
 endif
@@ -55,14 +55,17 @@ MAINS = $(wildcard src/penstockd.c src/penstock.c)
 ROOMS = $(filter-out $(MAINS),$(sort $(wildcard src/*.c src/*/*.c)))
 UNITS = $(sort $(wildcard tests/unit/test_*.c tests/sim/test_*.c))
 BENCHES = $(sort $(wildcard tests/bench/*.c))
+# programs for a real server, built and run by the story of the same name
+REALS = $(sort $(wildcard tests/integration/test_*.c))
 # what several of them share: tests/unit/fail_alloc.c, a simulated world, …
 SUPPORT = $(filter-out $(UNITS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c)))
 
 PROGRAMS = $(MAINS:src/%.c=$(BUILD)/%)
 UNIT_PROGRAMS = $(UNITS:%.c=$(BUILD)/%)
 BENCH_PROGRAMS = $(BENCHES:%.c=$(BUILD)/%)
+REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
-OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(SUPPORT))
+OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
 .PHONY: all check check-unit bench install uninstall dist clean distclean FORCE
 .SECONDARY:
@@ -100,15 +103,19 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 $(PROGRAMS): $(BUILD)/%: $(BUILD)/src/%.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# tests/unit/fail_alloc.h; test_dial lets pthread_create fail too
+# tests/unit/fail_alloc.h; and what a single program lets fail or listens to
 WRAPPED = malloc calloc realloc strdup strndup
 $(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
+$(BUILD)/tests/unit/test_log: private WRAPPED += sd_journal_sendv
 $(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
-	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a -Wl,--end-group $(CHECK_LIBS) $(LIBS)
+	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a $(CHECK_LIBS) -Wl,--end-group $(LIBS)
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(REAL_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
 # --- testing ---
 

@@ -24,24 +24,6 @@ int buf_reserve(struct buf *b, size_t more) {
     return 0;
 }
 
-int buf_add(struct buf *b, const void *bytes, size_t len) {
-    int r = buf_reserve(b, len);
-    if (r < 0)
-        return r;
-    if (len > 0)
-        memcpy(b->data + b->len, bytes, len);
-    b->len += len;
-    return 0;
-}
-
-int buf_add_span(struct buf *b, struct span s) {
-    return buf_add(b, s.data, s.len);
-}
-
-int buf_add_char(struct buf *b, char c) {
-    return buf_add(b, &c, 1);
-}
-
 int buf_addf(struct buf *b, const char *format, ...) {
     va_list args;
     va_start(args, format);

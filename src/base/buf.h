@@ -22,10 +22,26 @@ struct buf {
 /* Makes room for `more` bytes after len. 0; -ENOMEM; -EMSGSIZE past max.
  * The content is untouched on failure. */
 int buf_reserve(struct buf *b, size_t more) MUST_CHECK;
-int buf_add(struct buf *b, const void *bytes, size_t len) MUST_CHECK;
-int buf_add_span(struct buf *b, struct span s) MUST_CHECK;
-int buf_add_char(struct buf *b, char c) MUST_CHECK;
 int buf_addf(struct buf *b, const char *format, ...) MUST_CHECK PRINTF_LIKE(2, 3);
+
+/* Inline, for the many small pieces of an event that mostly have room already. */
+static inline int MUST_CHECK buf_add(struct buf *b, const void *bytes, size_t len) {
+    int r = len > b->capacity - b->len || len > b->max - b->len ? buf_reserve(b, len) : 0;
+    if (r < 0)
+        return r;
+    if (len > 0)
+        memcpy(b->data + b->len, bytes, len);
+    b->len += len;
+    return 0;
+}
+
+static inline int MUST_CHECK buf_add_span(struct buf *b, struct span s) {
+    return buf_add(b, s.data, s.len);
+}
+
+static inline int MUST_CHECK buf_add_char(struct buf *b, char c) {
+    return buf_add(b, &c, 1);
+}
 
 /* Appends a NUL that does not count in len, so that data is a C string. */
 int buf_terminate(struct buf *b) MUST_CHECK;

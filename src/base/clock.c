@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <time.h>
 
 static int64_t read_clock(clockid_t id) {
@@ -29,7 +28,7 @@ int clock_poll_timeout(int64_t now_us, int64_t deadline_us) {
         return -1;
     if (deadline_us <= now_us)
         return 0;
-    int64_t ms = (deadline_us - now_us + CLOCK_US_PER_MS - 1) / CLOCK_US_PER_MS;
+    int64_t ms = (deadline_us - now_us - 1) / CLOCK_US_PER_MS + 1;
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
@@ -47,6 +46,19 @@ static void civil_from_days(int64_t days, int64_t *year, unsigned *month, unsign
     *year = (int64_t)year_of_era + era * 400 + (*month <= 2);
 }
 
+/* By hand: each event has a time, and snprintf would cost more than all the
+ * rest of the event. */
+static char *add_char(char *at, char c) {
+    *at = c;
+    return at + 1;
+}
+
+static char *add_digits(char *at, unsigned value, int count) {
+    for (int i = count - 1; i >= 0; i--, value /= 10)
+        at[i] = (char)('0' + value % 10);
+    return at + count;
+}
+
 int clock_format_rfc3339(int64_t wall_us, char text[CLOCK_RFC3339_SIZE]) {
     const int64_t us_per_day = 86400 * CLOCK_US_PER_S;
     int64_t days = wall_us / us_per_day;
@@ -62,13 +74,17 @@ int clock_format_rfc3339(int64_t wall_us, char text[CLOCK_RFC3339_SIZE]) {
         return -ERANGE;
     unsigned seconds = (unsigned)(rest / CLOCK_US_PER_S);
     unsigned fraction = (unsigned)(rest % CLOCK_US_PER_S);
-    int len = snprintf(text, CLOCK_RFC3339_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u", (unsigned)year, month, day,
-                       seconds / 3600, seconds / 60 % 60, seconds % 60);
+    char *at = add_digits(text, (unsigned)year, 4);
+    at = add_digits(add_char(at, '-'), month, 2);
+    at = add_digits(add_char(at, '-'), day, 2);
+    at = add_digits(add_char(at, 'T'), seconds / 3600, 2);
+    at = add_digits(add_char(at, ':'), seconds / 60 % 60, 2);
+    at = add_digits(add_char(at, ':'), seconds % 60, 2);
     if (fraction > 0) {
-        len += snprintf(text + len, CLOCK_RFC3339_SIZE - (size_t)len, ".%06u", fraction);
-        while (text[len - 1] == '0')
-            text[--len] = '\0';
+        at = add_digits(add_char(at, '.'), fraction, 6);
+        while (at[-1] == '0')
+            at--;
     }
-    snprintf(text + len, CLOCK_RFC3339_SIZE - (size_t)len, "Z");
+    *add_char(at, 'Z') = '\0';
     return 0;
 }

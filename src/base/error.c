@@ -5,18 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static void make_one_line(char *text) {
+#include "base/text.h"
+
+/* Library texts like to end in a line break. */
+static void trim_end(char *text) {
     size_t len = strlen(text);
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' '))
         text[--len] = '\0';
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20)
-            *p = ' ';
 }
 
-static void mark_cut(char *text, int wanted) {
+static void make_fit(struct error *error, int wanted) {
     if (wanted >= ERROR_TEXT_MAX)
-        memcpy(text + ERROR_TEXT_MAX - 4, "...", 4);
+        text_mark_cut(error->text, sizeof error->text);
+    trim_end(error->text);
+    text_one_line(error->text);
 }
 
 void error_set(struct error *error, enum error_class class, const char *format, ...) {
@@ -24,8 +26,7 @@ void error_set(struct error *error, enum error_class class, const char *format, 
     va_start(args, format);
     int wanted = vsnprintf(error->text, sizeof error->text, format, args);
     va_end(args);
-    mark_cut(error->text, wanted);
-    make_one_line(error->text);
+    make_fit(error, wanted);
     error->class = class;
 }
 
@@ -39,7 +40,7 @@ void error_prefix(struct error *error, const char *format, ...) {
     char old[ERROR_TEXT_MAX];
     memcpy(old, error->text, sizeof old);
     int wanted = snprintf(error->text, sizeof error->text, "%s: %s", prefix, old);
-    mark_cut(error->text, wanted);
+    make_fit(error, wanted);
 }
 
 const char *error_class_name(enum error_class class) {

@@ -21,11 +21,12 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
-/* Sets class and text; line breaks from a library's own words become spaces,
- * too long a text is cut with "...". */
+/* Sets class and text; line breaks and other controls from a library's own
+ * words become spaces, too long a text is cut with "...". The arguments must
+ * not point into error->text: error_prefix is for that. */
 void error_set(struct error *error, enum error_class class, const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* Puts "prefix: " before the text that is there. */
+/* Puts "prefix: " (at most 255 bytes of prefix) before the text that is there. */
 void error_prefix(struct error *error, const char *format, ...) PRINTF_LIKE(2, 3);
 
 const char *error_class_name(enum error_class class);

@@ -51,9 +51,5 @@ int json_unescape(const struct json_value *string, struct buf *b) MUST_CHECK;
 
 /* A JSON number or digit string that is an integer of 64 bits. 0; JSON_E_INVALID. */
 int json_read_integer(const struct json_value *number, int64_t *ret_value) MUST_CHECK;
-/* The old name, without a symbol: jansson has a json_integer, and the linker took ours for it. */
-static inline int json_integer(const struct json_value *number, int64_t *ret_value) {
-    return json_read_integer(number, ret_value);
-}
 
 #endif

@@ -15,6 +15,7 @@
 #include <systemd/sd-journal.h>
 
 #include "base/message_id.h"
+#include "base/text.h"
 
 enum {
     SENTENCE_MAX = 3072,
@@ -71,33 +72,13 @@ static const char *level_name(enum log_level level) {
     return "error";
 }
 
-/* Peers and rows have their words in a sentence: no line breaks, no terminal
- * controls (C0, DEL, and C1 as UTF-8 writes them). */
-static void make_one_line(char *text) {
-    for (unsigned char *p = (unsigned char *)text; *p; p++) {
-        bool c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
-        if (*p < 0x20 || *p == 0x7f || c1)
-            *p = ' ';
-        if (c1)
-            p[1] = ' ';
-    }
-}
-
-/* Marks a text that filled its buffer as cut, between two characters of UTF-8. */
-static void mark_cut(char *text, size_t size) {
-    size_t at = size - 4;
-    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
-        at--;
-    memcpy(text + at, "...", 4);
-}
-
 static void make_sentence(char text[SENTENCE_MAX], const char *format, va_list args) {
     int wanted = vsnprintf(text, SENTENCE_MAX, format, args);
     if (wanted < 0)
         text[0] = '\0';
     else if (wanted >= SENTENCE_MAX)
-        mark_cut(text, SENTENCE_MAX);
-    make_one_line(text);
+        text_mark_cut(text, SENTENCE_MAX);
+    text_one_line(text);
 }
 
 /* "NAME=value" texts one behind the other in a bounded place. */
@@ -117,7 +98,7 @@ static void add_field(struct field_set *set, const char *name, const char *value
     if (wanted < 0)
         return;
     if ((size_t)wanted >= room)
-        mark_cut(text, room);
+        text_mark_cut(text, room);
     size_t len = strlen(text);
     set->fields[set->count++] = (struct iovec){text, len};
     set->len += len + 1;

@@ -30,7 +30,8 @@ struct option_texts {
 /* One key. A room exports `const struct option NOUN_options_table[]`, ended by
  * an entry without key, beside its `struct NOUN_options`. The configuration,
  * the printed form, the shipped example's check and the manual's check all
- * learn the keys from here; config does the reading. */
+ * learn the keys from here; config does the reading. A dot in a key is a
+ * mapping inside: "tls.ca_file" is written as `tls: {ca_file: …}`. */
 struct option {
     const char *key;
     enum option_kind kind;

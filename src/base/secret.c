@@ -48,8 +48,8 @@ static int read_file(const char *path, enum readers readers, const char *place, 
     size_t start = out->len;
     int r = read_all(fd, (size_t)st.st_size, out);
     if (r < 0) {
-        error_set(reterr, ERROR_CONFIG, "%s '%s' can't be read: %s", place, name, strerrordesc_np(-r));
-        return -EINVAL;
+        error_set(reterr, ERROR_RETRY, "%s '%s' can't be read: %s", place, name, strerrordesc_np(-r));
+        return r;
     }
     if (out->len > start && out->data[out->len - 1] == '\n')
         out->len--;
@@ -77,8 +77,8 @@ static int add_text(const char *text, const char *place, const char *name, struc
         return refuse(reterr, place, name, "is larger than 64 KiB");
     int r = buf_reserve(out, len + 1);
     if (r < 0) {
-        error_set(reterr, ERROR_RETRY, "%s '%s' can't be held: %s", place, name, strerrordesc_np(-r));
-        return -EINVAL;
+        error_set(reterr, ERROR_RETRY, "%s '%s' can't be read: %s", place, name, strerrordesc_np(-r));
+        return r;
     }
     return buf_add(out, text, len);
 }

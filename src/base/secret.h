@@ -22,12 +22,14 @@ struct secret {
 #define SECRET_MAX_BYTES 65536
 
 /* Appends the secret (one trailing newline of a file is dropped) to *out and
- * terminates it. 0; -EINVAL with *reterr set, which names the place, never the content. */
+ * terminates it; SECRET_NONE appends nothing. Empty ones and such with a NUL
+ * byte are refused. 0; -EINVAL (config); -ENOMEM, -EMSGSIZE, -EIO (retry): *out
+ * as before and *reterr set, which names the place, never the content. */
 int secret_read(const struct secret *s, struct buf *out, struct error *reterr) MUST_CHECK;
 
 /* Overwrites before freeing. */
 void secret_done(struct secret *s);
-/* For a buf that held one. */
+/* The same for a buf that held one. Usable as CLEANUP(secret_wipe). */
 void secret_wipe(struct buf *b);
 
 #endif

@@ -44,14 +44,14 @@ size_t utf8_next(const char *at, const char *end, uint32_t *ret_code) {
     return length;
 }
 
-/* Eight bytes at a time: most text is ASCII. */
+/* In blocks: most text is ASCII, and all data passes here. */
 static const char *skip_ascii(const char *at, const char *end) {
-    uint64_t eight;
-    while ((size_t)(end - at) >= sizeof eight) {
-        memcpy(&eight, at, sizeof eight);
-        if (eight & UINT64_C(0x8080808080808080))
+    uint64_t block[4];
+    while ((size_t)(end - at) >= sizeof block) {
+        memcpy(block, at, sizeof block);
+        if ((block[0] | block[1] | block[2] | block[3]) & UINT64_C(0x8080808080808080))
             break;
-        at += sizeof eight;
+        at += sizeof block;
     }
     while (at < end && (unsigned char)*at < 0x80)
         at++;

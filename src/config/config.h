@@ -11,6 +11,8 @@
 
 #define CONFIG_DEFAULT_PATH "/etc/penstock/penstock.yaml"
 #define CONFIG_DEFAULT_SOCKET "/run/penstock/status.sock"
+#define CONFIG_CONNECTIONS_MAX 256
+#define CONFIG_FORWARDERS_MAX 256
 
 /* connections: NAME: {postgresql|rabbitmq|…: {…}} */
 struct config_connection {
@@ -27,24 +29,29 @@ struct config_forwarder {
     char *name;
     const struct config_connection *source_connection;
     struct source_options source;
-    struct filter *filter;
+    struct filter *filter; /* of the subscription; NULL: all */
     int64_t poll_min_us, poll_max_us;
-    char *listen;
     bool emit_streamid, emit_streamversion, emit_position;
     char *default_text_type;
-    bool invalid_json_as_base64;
-    struct span *allow_control_characters;
+    int invalid_json_as_base64; /* 0: invalid_json: reject; 1: base64 */
+    struct span *allow_control_characters; /* borrowed from control_characters */
     size_t allow_control_characters_count;
+    struct option_texts control_characters;
 
     const struct config_connection *sink_connection;
     void *sink_options; /* by sink_options_table, binding_options_table and the kind's table */
+    char *idempotency_header, *idempotency_value; /* NULL: none; a header of every destination already */
     struct rule_set *rules;
-    enum config_policy on_unmatched, on_rejected;
+    void **destination_options; /* of the rules, by the kind's destination_options_table; owned here */
+    size_t destination_options_count;
+    int on_unmatched, on_rejected; /* enum config_policy */
     enum flow_order order;
-    char *order_attribute;
+    char *order_attribute; /* FLOW_BY_KEY */
     int64_t order_in_flight;
     struct backoff_options retry;
     int64_t window_events, window_bytes, window_unsaved;
+
+    char *filter_text, *rules_text; /* for config_print */
 };
 
 /* Owns everything. Immutable after load, shared between threads. */

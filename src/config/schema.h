@@ -32,6 +32,10 @@ struct schema {
  * what is required is not asked for. The structs are zeroed before. 0; -ENOMEM. */
 int schema_read(const struct schema *s, const struct yaml_node *mapping, struct diag *diag) MUST_CHECK;
 
+/* The value of an option's key, inside a mapping of its own if there is a dot
+ * in the key. NULL: not given, or mapping is none. */
+const struct yaml_node *schema_find(const struct yaml_node *mapping, const char *key);
+
 /* For callers that read values themselves: true if the node is that; else a
  * finding is made, unless it has one already. An empty value is a mapping without keys. */
 bool schema_is_mapping(const struct yaml_node *node, const char *name, struct diag *diag);
@@ -42,10 +46,7 @@ bool schema_is_text(const struct yaml_node *node, const char *name, struct diag 
 int schema_read_secret(const struct yaml_node *node, const char *name, struct secret *ret_secret,
                        struct diag *diag) MUST_CHECK;
 
-/* What an inline secret is printed as (G14). It loads again, with a warning that says what it is. */
-#define SCHEMA_MASK "(masked)"
-
-/* Name and reserved words apart, everything that is named in the file: letters, digits, - _ . */
+/* Names that the file gives (connections, forwarders): letters, digits, '-', '_', '.'. */
 #define SCHEMA_NAME_MAX 64
 bool schema_is_name(const struct yaml_node *node, const char *what, struct diag *diag);
 

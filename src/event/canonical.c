@@ -45,7 +45,7 @@ int canonical_integer(enum row_form form, struct span bytes, int64_t *ret_value,
         return 0;
     }
     struct json_value text = {.kind = JSON_STRING, .text = bytes};
-    if (form != ROW_FORM_TEXT || json_integer(&text, ret_value) != 0)
+    if (form != ROW_FORM_TEXT || json_read_integer(&text, ret_value) != 0)
         return fault(FAULT_NO_INTEGER, ret_fault);
     return 0;
 }

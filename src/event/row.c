@@ -261,7 +261,7 @@ static int add_json_number(struct passage *p, struct span name, const struct jso
     for (size_t i = 0; i < value->text.len; i++)
         if (memchr(".eE", value->text.data[i], 3))
             return reject_extension(p, name, "is a decimal number, which CloudEvents has no type for; make it a string");
-    if (json_integer(value, &integer) != 0 || integer_type(integer) != ATTRIBUTE_INTEGER)
+    if (json_read_integer(value, &integer) != 0 || integer_type(integer) != ATTRIBUTE_INTEGER)
         return event_set_extension(p->event, name, ATTRIBUTE_STRING, value->text);
     size_t at = p->event->storage.len;
     int r = canonical_add_integer(integer, &p->event->storage);
@@ -305,9 +305,9 @@ static int take_extension_map(struct passage *p, const struct row_column *column
     struct span text;
     if (json_text(column->form, value, &text) != 0)
         return reject_column(p, ROW_EXTENSIONS, "is neither json nor jsonb of a version that is known");
-    if (json_read(text, &member) == 0 && member.kind == JSON_NULL)
-        return 0;
     int r = json_walk_object(&walk, text);
+    if (r != 0 && json_read(text, &member) == 0 && member.kind == JSON_NULL)
+        return 0;
     while (r == 0) {
         r = json_walk_next(&walk, &name, &member);
         if (r == 0 && name_is_free(p, name.text))

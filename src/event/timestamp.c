@@ -18,12 +18,19 @@ static int take_digits(struct reader *r, int count) {
     return value;
 }
 
-/* Takes one character of the set; '\0': it wasn't there. */
-static char take_one(struct reader *r, const char *set) {
-    if (r->at && r->at < r->end && *r->at != '\0' && strchr(set, *r->at))
-        return *r->at++;
-    r->at = NULL;
-    return '\0';
+static void take(struct reader *r, char c) {
+    if (r->at && r->at < r->end && *r->at == c)
+        r->at++;
+    else
+        r->at = NULL;
+}
+
+/* T and Z may be lower case (section 5.6, note). */
+static bool take_letter(struct reader *r, char upper) {
+    if (!r->at || r->at == r->end || (*r->at & ~0x20) != upper)
+        return false;
+    r->at++;
+    return true;
 }
 
 static int days_in_month(int year, int month) {
@@ -34,9 +41,9 @@ static int days_in_month(int year, int month) {
 
 static bool take_date(struct reader *r) {
     int year = take_digits(r, 4);
-    take_one(r, "-");
+    take(r, '-');
     int month = take_digits(r, 2);
-    take_one(r, "-");
+    take(r, '-');
     int day = take_digits(r, 2);
     return r->at && month >= 1 && month <= 12 && day >= 1 && day <= days_in_month(year, month);
 }
@@ -52,26 +59,26 @@ static void take_fraction(struct reader *r) {
 
 /* Minutes east of UTC. */
 static bool take_offset(struct reader *r, int *ret_minutes) {
-    char sign = take_one(r, "+-Zz");
     *ret_minutes = 0;
-    if (sign == 'Z' || sign == 'z')
+    if (take_letter(r, 'Z'))
         return true;
+    bool west = r->at && r->at < r->end && *r->at == '-';
+    take(r, west ? '-' : '+');
     int hour = take_digits(r, 2);
-    take_one(r, ":");
+    take(r, ':');
     int minute = take_digits(r, 2);
-    *ret_minutes = (sign == '-' ? -1 : 1) * (hour * 60 + minute);
+    *ret_minutes = (west ? -1 : 1) * (hour * 60 + minute);
     return r->at && hour <= 23 && minute <= 59;
 }
 
 bool timestamp_valid(struct span text) {
     struct reader r = {text.data, text.data + text.len};
-    if (text.len == 0 || !take_date(&r))
+    if (text.len == 0 || !take_date(&r) || !take_letter(&r, 'T'))
         return false;
-    take_one(&r, "Tt");
     int hour = take_digits(&r, 2);
-    take_one(&r, ":");
+    take(&r, ':');
     int minute = take_digits(&r, 2);
-    take_one(&r, ":");
+    take(&r, ':');
     int second = take_digits(&r, 2);
     take_fraction(&r);
     int offset;

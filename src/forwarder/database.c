@@ -299,12 +299,10 @@ static void start_inspection(struct database *d, int64_t now_us) {
 }
 
 static bool connections_work(struct database *d, int64_t now_us, struct error *reterr) {
-    if (pgconn_work(d->keep, now_us, reterr) != 0)
-        return false;
-    return pgconn_work(d->tail, now_us, reterr) != 0 ? false : true;
+    return pgconn_work(d->keep, now_us, reterr) == 0 && pgconn_work(d->tail, now_us, reterr) == 0;
 }
 
-static enum database_signal pull(struct database *d, int64_t now_us, struct error *reterr) {
+static enum database_signal next_signal(struct database *d, int64_t now_us, struct error *reterr) {
     enum checkpoint_signal kept = checkpoint_next(d->checkpoint, now_us, reterr);
     if (kept != CHECKPOINT_NONE)
         return on_checkpoint(d, kept, now_us, reterr);
@@ -313,13 +311,22 @@ static enum database_signal pull(struct database *d, int64_t now_us, struct erro
     return on_source(d, source_next(d->source, now_us, reterr), now_us, reterr);
 }
 
+static enum database_signal pull(struct database *d, int64_t now_us, struct error *reterr) {
+    enum database_signal signal = next_signal(d, now_us, reterr);
+    use_keep(d, now_us);
+    return signal;
+}
+
+static void begin_attempt(struct database *d, int64_t now_us) {
+    d->phase = PHASE_KEEP_DIAL;
+    note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
+}
+
 enum database_signal database_next(struct database *d, int64_t now_us, struct error *reterr) {
-    if (d->phase == PHASE_CLOSED) {
-        if (now_us < d->retry_at_us)
-            return DATABASE_NONE;
-        d->phase = PHASE_KEEP_DIAL;
-        note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
-    }
+    if (d->phase == PHASE_CLOSED && now_us < d->retry_at_us)
+        return DATABASE_NONE;
+    if (d->phase == PHASE_CLOSED)
+        begin_attempt(d, now_us);
     /* A step may lead on to the next at once; each advances the phase, so the loop is bounded. */
     for (;;) {
         if (d->lost) {
@@ -327,11 +334,14 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
             return go_down(d, now_us);
         }
         enum phase before = d->phase;
+        /* Rows that libpq has already come first: no system call per row. */
+        enum database_signal signal = pull(d, now_us, reterr);
+        if (signal != DATABASE_NONE)
+            return signal;
         if (!connections_work(d, now_us, reterr))
             return go_down(d, now_us);
         start_inspection(d, now_us);
-        enum database_signal signal = pull(d, now_us, reterr);
-        use_keep(d, now_us);
+        signal = pull(d, now_us, reterr);
         if (signal != DATABASE_NONE || (d->phase == before && !d->lost))
             return signal;
     }

@@ -38,9 +38,12 @@ struct forwarder {
     atomic_llong tick_us;
     atomic_int end; /* enum forwarder_end */
 
+    bool database_up;
+    uint32_t left_behind; /* events that were not behind a saved checkpoint when the database went away */
     bool paused;
     enum state_stop stop;
-    uint32_t sent_again; /* at the end: how many events the next start may repeat */
+    int64_t stop_deadline_us;
+    bool late; /* at the end: the stop timeout ran out, or the database was away */
     int64_t read_position;
 };
 
@@ -147,6 +150,7 @@ static void take_mail(struct forwarder *f, int64_t now_us) {
         switch (mail.kind) {
         case MAIL_STOP:
             f->stop = STATE_STOPPING;
+            f->stop_deadline_us = mail.deadline_us;
                 flow_stop(f->flow, now_us, mail.deadline_us);
             break;
         case MAIL_PAUSE:
@@ -168,6 +172,8 @@ static struct flow_mark mark_of(const struct forwarder *f) {
 
 static void on_up(struct forwarder *f, int64_t now_us) {
     report_database(f->report, STATE_DATABASE_UP, "");
+    f->database_up = true;
+    f->left_behind = 0;
     flow_database_up(f->flow, now_us, mark_of(f));
     struct log_fields fields = {.forwarder = f->options.name};
     const char *note = database_note(f->database);
@@ -181,6 +187,13 @@ static void on_up(struct forwarder *f, int64_t now_us) {
 static void on_down(struct forwarder *f, enum state_database why, const struct error *error, int64_t now_us) {
     const char *note = why == STATE_DATABASE_REFUSED ? database_note(f->database) : "";
     report_database(f->report, why, note[0] ? note : error->text);
+    if (!f->database_up)
+        return;
+    f->database_up = false;
+    /* Whether the last save took place only the next load can tell. */
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    f->left_behind = view.in_flight + view.ghosts + view.unsaved;
     flow_database_down(f->flow, now_us);
 }
 
@@ -253,20 +266,29 @@ static bool take_facts(struct forwarder *f, int64_t now_us) {
 
 /* Wants. ---------------------------------------------------------------- */
 
-static void finish(struct forwarder *f) {
+static void say_position(char *text, size_t size, int64_t position) {
+    if (position == INT64_MIN)
+        snprintf(text, size, "none");
+    else
+        snprintf(text, size, "%" PRId64, position);
+}
+
+static void finish(struct forwarder *f, int64_t now_us) {
     struct flow_view view;
     flow_view(f->flow, &view);
-    uint32_t again = view.in_flight + view.ghosts + view.unsaved;
-    struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
-    if (again == 0)
-        log_say(LOG_LEVEL_NOTICE, &fields, "stopped: %" PRIu64 " events confirmed since start, checkpoint at position %" PRId64
-                " saved, none will be sent again", f->counts.confirmed, database_checkpoint_position(f->database));
-    else
-        log_say(LOG_LEVEL_WARNING, &fields, "stopped late: %" PRIu64 " events confirmed since start, up to %" PRIu32
-                " will be sent again (checkpoint at position %" PRId64 ", read up to %" PRId64 ")", f->counts.confirmed, again,
-                database_checkpoint_position(f->database), f->read_position);
+    uint32_t again = view.in_flight + view.ghosts + view.unsaved + f->left_behind;
+    f->late = now_us >= f->stop_deadline_us || f->left_behind > 0;
     f->stop = STATE_STOPPED;
-    f->sent_again = again;
+
+    char saved[24], read[24], repeats[64] = "none";
+    say_position(saved, sizeof saved, database_checkpoint_position(f->database));
+    say_position(read, sizeof read, f->read_position);
+    if (again > 0) /* settled behind a held one, or not settled in time */
+        snprintf(repeats, sizeof repeats, "up to %" PRIu32 " events", again);
+    struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
+    log_say(f->late ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, &fields,
+            "stopped%s: %" PRIu64 " confirmed since start, checkpoint at position %s, read up to position %s, %s will be sent again",
+            f->late ? " late" : "", f->counts.confirmed, saved, read, repeats);
 }
 
 static void do_want(struct forwarder *f, const struct flow_want *want, int64_t now_us) {
@@ -284,7 +306,7 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
         delivery_renew(f->delivery, now_us, "events of before the reload are not answered");
         return;
     case FLOW_WANT_FINISH:
-        finish(f);
+        finish(f, now_us);
         return;
     }
 }
@@ -345,7 +367,7 @@ static void *run(void *argument) {
         if (!facts && !wants)
             wait_for_something(f, now_us);
     }
-    atomic_store(&f->end, f->sent_again > 0 ? FORWARDER_ENDED_LATE : FORWARDER_ENDED_CLEAN);
+    atomic_store(&f->end, f->late ? FORWARDER_ENDED_LATE : FORWARDER_ENDED_CLEAN);
     (void)!write(f->options.ended_fd, &(uint64_t){1}, sizeof(uint64_t));
     return NULL;
 }

@@ -105,13 +105,13 @@ static void say_next_attempt(char *resumes, size_t size, int64_t next_us, int64_
     if (next_us == CLOCK_NEVER)
         snprintf(resumes, size, "when the attempt that runs now succeeds");
     else
-        snprintf(resumes, size, "next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
+        snprintf(resumes, size, "with the next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
 }
 
 static void words_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
                                int64_t now_us, struct words *w) {
     if (r->database == STATE_DATABASE_DOWN) {
-        snprintf(w->reason, sizeof w->reason, "database '%s': %s", r->options->source_connection_name, r->database_words);
+        snprintf(w->reason, sizeof w->reason, "%s", r->database_words); /* begins with whom we talk to */
         say_next_attempt(w->resumes, sizeof w->resumes, database_next_attempt_us(v->database), now_us);
         return;
     }
@@ -129,7 +129,7 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
                  flow->followers, flow->followers == 1 ? "" : "s", flow->followers == 1 ? "s" : "",
                  flow->window_full ? " and fill the window" : flow->unsaved_full ? "; window.unsaved is reached" : "");
     if (flow->oldest_hold == FLOW_HOLD_RETRY)
-        snprintf(w->resumes, sizeof w->resumes, "next attempt in %.1f s",
+        snprintf(w->resumes, sizeof w->resumes, "with the next attempt in %.1f s",
                  flow->oldest_retry_us > now_us ? (double)(flow->oldest_retry_us - now_us) / 1e6 : 0.0);
     else
         snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and the forwarder is restarted");
@@ -249,6 +249,8 @@ static void fill_culprit(struct forwarder_culprit *c, enum forwarder_state state
 }
 
 static void fill_oldest(struct forwarder_stats *s, const struct report_view *v, const struct flow_view *flow) {
+    if (!s->source_connected && !flow->any_unsettled)
+        return; /* flow has forgotten what waited when the database went away; it waits on, and its lag grows (G8) */
     s->any_unsettled = flow->any_unsettled;
     s->oldest_position = 0;
     s->oldest_recorded_wall_us = s->oldest_since_us = 0;
@@ -260,13 +262,22 @@ static void fill_oldest(struct forwarder_stats *s, const struct report_view *v, 
     s->oldest_since_us = flow->oldest_since_us;
 }
 
+/* Since when, for health: 0 while it is not so. */
+static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
+    if (!is_so)
+        *since_us = 0;
+    else if (*since_us == 0)
+        *since_us = now_us;
+}
+
 static void fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
-                 const struct sink_view *sink) {
+                 const struct sink_view *sink, int64_t now_us) {
     struct forwarder_stats *s = &r->stats;
     fill_culprit(&s->culprit, state, v, flow);
-    fill_oldest(s, v, flow);
     snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
     s->source_connected = database_connected(v->database);
+    fill_since(&s->source_lost_us, !s->source_connected, now_us);
+    fill_oldest(s, v, flow);
     s->read_position = v->read_position;
     s->sink_connected = sink->connected;
     if (!sink->blocked)
@@ -280,7 +291,11 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->epoch = database_epoch(v->database);
     s->lease_held = s->source_connected;
     s->rows_wait = !flow->caught_up;
-    s->last_settled_us = flow->last_settled_us;
+    fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
+    if (flow->last_settled_us > s->last_settled_us)
+        s->last_settled_us = flow->last_settled_us;
+    if (v->counts->filtered != s->counts.filtered)
+        s->last_settled_us = now_us; /* a catch-up through rows that the selection passes over moves */
     s->window_events = flow->events;
     s->window_bytes = flow->bytes;
     s->window_unsaved = flow->unsaved;
@@ -315,7 +330,7 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
 
     struct words words;
     words_of(r, state, v, &flow, &sink, now_us, &words);
-    fill(r, state, v, &flow, &sink);
+    fill(r, state, v, &flow, &sink, now_us);
     if (changed) {
         say_change(r, r->stats.state, state, &words, now_us);
         r->stats.state = state;

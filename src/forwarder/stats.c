@@ -8,18 +8,12 @@
 #include "base/log.h"
 
 static const char *const state_names[] = {
-    [FORWARDER_STARTING] = "starting",
-    [FORWARDER_REFUSED] = "refused",
-    [FORWARDER_STANDBY] = "standby",
-    [FORWARDER_DELIVERING] = "delivering",
-    [FORWARDER_IDLE] = "idle",
-    [FORWARDER_HELD] = "held",
-    [FORWARDER_BLOCKED] = "blocked",
-    [FORWARDER_DISCONNECTED] = "disconnected",
-    [FORWARDER_AHEAD] = "ahead",
-    [FORWARDER_PAUSED] = "paused",
-    [FORWARDER_STOPPING] = "stopping",
-    [FORWARDER_STOPPED] = "stopped",
+    [FORWARDER_STARTING] = "starting", [FORWARDER_REFUSED] = "refused",
+    [FORWARDER_STANDBY] = "standby",   [FORWARDER_DELIVERING] = "delivering",
+    [FORWARDER_IDLE] = "idle",         [FORWARDER_HELD] = "held",
+    [FORWARDER_BLOCKED] = "blocked",   [FORWARDER_DISCONNECTED] = "disconnected",
+    [FORWARDER_AHEAD] = "ahead",       [FORWARDER_PAUSED] = "paused",
+    [FORWARDER_STOPPING] = "stopping", [FORWARDER_STOPPED] = "stopped",
 };
 static_assert(ARRAY_LENGTH(state_names) == FORWARDER_STATE_COUNT, "one name per state");
 
@@ -66,7 +60,8 @@ static const char *why_unhealthy(const struct forwarder_stats *s, int64_t now_us
     return NULL;
 }
 
-bool forwarder_stats_healthy(const struct forwarder_stats *s, int64_t now_us, int64_t max_age_us, const char **ret_why) {
+bool forwarder_stats_healthy(const struct forwarder_stats *s, int64_t now_us, int64_t max_age_us,
+                             const char **ret_why) {
     const char *why = why_unhealthy(s, now_us, max_age_us);
     if (ret_why)
         *ret_why = why;

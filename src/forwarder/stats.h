@@ -55,7 +55,7 @@ struct forwarder_stats {
     char source_connection[FORWARDER_NAME_MAX], table[256], mode[16];
     bool source_connected;
     int64_t source_lost_us; /* since when the database is away (at first: since the start); 0: it is there */
-    int64_t read_position; /* INT64_MIN: none yet */
+    int64_t read_position;  /* INT64_MIN: none yet */
 
     char sink_connection[FORWARDER_NAME_MAX], sink_kind[32];
     bool sink_connected;
@@ -68,7 +68,7 @@ struct forwarder_stats {
     bool lease_held;
 
     bool any_unsettled;
-    bool rows_wait; /* the last read was full: more are there */
+    bool rows_wait;             /* the last read was full: more are there */
     int64_t rows_wait_since_us; /* when rows_wait became true; 0: unknown */
     int64_t oldest_position;
     int64_t oldest_recorded_wall_us; /* 0: unknown */

@@ -27,6 +27,7 @@ struct pgconn {
     struct guard *guard;
     struct dial *dial;
     PGconn *pg; /* while IDLE or BUSY */
+    int watched_fd; /* its socket as the guard knows it: libpq forgets the number when the server hangs up */
     enum pgconn_state state;
     int64_t deadline_us;
     bool unflushed;
@@ -111,7 +112,7 @@ void pgconn_close(struct pgconn *c) {
     drop_row(c);
     if (c->pg) {
         if (c->guard)
-            guard_forget(c->guard, PQsocket(c->pg));
+            guard_forget(c->guard, c->watched_fd);
         PQfinish(c->pg);
         c->pg = NULL;
     }
@@ -167,8 +168,9 @@ static int work_dialing(struct pgconn *c, int64_t now_us, struct error *reterr) 
         return PGCONN_E_LOST;
     }
     c->pg = handle;
+    c->watched_fd = PQsocket(c->pg);
     if (c->guard)
-        guard_watch(c->guard, PQsocket(c->pg));
+        guard_watch(c->guard, c->watched_fd);
     c->state = PGCONN_IDLE;
     c->deadline_us = CLOCK_NEVER;
     c->failed = false;
@@ -328,6 +330,8 @@ static int finish_statement(struct pgconn *c, struct error *reterr) {
 }
 
 int pgconn_fetch(struct pgconn *c, struct error *reterr) {
+    if (c->state == PGCONN_CLOSED)
+        return lose(c, "there is no connection", reterr);
     ASSERT(c->state == PGCONN_BUSY);
     drop_row(c);
     while (!PQisBusy(c->pg)) {

@@ -60,7 +60,8 @@ struct pgconn_param {
 
 /* Sends. `name` non-NULL: prepared once per connection under that name (sql must
  * be the same each time). Results in binary form if asked. Single-row mode
- * always. 0; PGCONN_E_LOST. Asserts IDLE. */
+ * always. Several statements at once only without name, parameters and binary form.
+ * 0; PGCONN_E_LOST. Asserts IDLE. */
 int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struct pgconn_param *params, size_t count,
                 bool binary, int64_t now_us, struct error *reterr) MUST_CHECK;
 
@@ -77,6 +78,14 @@ int pgconn_columns(const struct pgconn *c);
 uint32_t pgconn_column_oid(const struct pgconn *c, int column);
 /* Five characters; "" if there is none. */
 const char *pgconn_sqlstate(const struct pgconn *c);
+
+/* SQL: which server is this? Identifier, start time and address as one text;
+ * connections that agree on it reached the same run of the same server. */
+#define PGCONN_SERVER_SQL                                                                          \
+    "((SELECT system_identifier FROM pg_control_system()) || ' started ' || "                      \
+    "pg_postmaster_start_time() || ' at ' || coalesce(host(inet_server_addr()) || ' port ' || "    \
+    "inet_server_port(), 'its socket'))"
+#define PGCONN_SERVER_MAX 160 /* bytes, with a NUL */
 
 /* Appends the identifier quoted for SQL ("Event Log"). 0; -ENOMEM; -EMSGSIZE. */
 struct buf;

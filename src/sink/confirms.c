@@ -94,12 +94,12 @@ static bool is_open(const struct confirms *c, uint64_t tag) {
 static void check(const struct confirms *c) {
     ASSERT(c->oldest_tag <= c->next_tag);
     ASSERT(c->next_tag - c->oldest_tag <= c->span_max);
-    ASSERT(c->open + (c->end_answer - c->first_answer) <= c->in_flight_max);
+    ASSERT(c->open + confirms_answered(c) <= c->in_flight_max);
     ASSERT((c->open == 0) == (c->oldest_tag == c->next_tag));
 }
 
 bool confirms_has_room(const struct confirms *c) {
-    return c->open + (c->end_answer - c->first_answer) < c->in_flight_max && c->next_tag - c->oldest_tag < c->span_max;
+    return c->open + confirms_answered(c) < c->in_flight_max && c->next_tag - c->oldest_tag < c->span_max;
 }
 
 uint64_t confirms_next_tag(const struct confirms *c) {
@@ -207,6 +207,10 @@ bool confirms_next(struct confirms *c, uint64_t *ret_token, uint64_t *ret_tag, e
 
 uint32_t confirms_open(const struct confirms *c) {
     return c->open;
+}
+
+uint32_t confirms_answered(const struct confirms *c) {
+    return (uint32_t)(c->end_answer - c->first_answer);
 }
 
 uint64_t confirms_unknown(const struct confirms *c) {

@@ -39,7 +39,8 @@ void confirms_reset(struct confirms *c);
 /* true: an outcome, in the order in which the answers came. */
 bool confirms_next(struct confirms *c, uint64_t *ret_token, uint64_t *ret_tag, enum confirms_outcome *ret_outcome);
 
-uint32_t confirms_open(const struct confirms *c);    /* published, without an answer */
+uint32_t confirms_open(const struct confirms *c);     /* published, without an answer */
+uint32_t confirms_answered(const struct confirms *c); /* outcomes that confirms_next has still to give */
 uint64_t confirms_unknown(const struct confirms *c); /* how many CONFIRMS_E_UNKNOWN */
 /* When the oldest open tag is overdue; CLOCK_NEVER if none is open. Time while
  * blocked does not count (CLOCK_NEVER then): confirms_blocked tells when that

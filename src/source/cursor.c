@@ -103,7 +103,7 @@ static bool is_snapshot(const struct json_value *v) {
 }
 
 static bool is_integer(const struct json_value *v, int64_t *ret_value) {
-    return v->kind == JSON_NUMBER && !span_absent(v->text) && json_integer(v, ret_value) == 0;
+    return v->kind == JSON_NUMBER && !span_absent(v->text) && json_read_integer(v, ret_value) == 0;
 }
 
 static const char *read_places(const struct members *m, struct cursor *ret_cursor) {

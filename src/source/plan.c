@@ -160,7 +160,7 @@ int plan_cursor(const struct plan *p, struct plan_mark mark, struct cursor *ret_
         *ret_cursor = (struct cursor){.s = buf_span(&t->s)};
     else
         *ret_cursor = (struct cursor){buf_span(&t->s), buf_span(&t->n), mark.position, t->end};
-    ASSERT(span_absent(ret_cursor->n) || mark.position <= t->end);
+    ASSERT(mark.position <= t->end || mark.position == INT64_MAX);
     return 0;
 }
 
@@ -271,6 +271,9 @@ void plan_first(struct plan *p, bool any, int64_t first) {
 static bool fits_question(const struct plan *p, int64_t position) {
     bool small = p->asked.kind == PLAN_SMALL;
     if (p->asked.kind == PLAN_FIRST || (small && p->small_overflow) || p->rows >= p->asked.limit)
+        return false;
+    /* These two stand for "all" and "nothing yet" in a place. */
+    if (position == INT64_MIN || position == INT64_MAX)
         return false;
     int64_t end = small ? p->small_end : p->asked.end;
     return position >= p->row_position && position <= end && (small || position > p->asked.position);

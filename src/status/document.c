@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/utf8.h"
 
 /* Jansson takes NULL for a value that could not be made: it releases and
  * returns -1. So a part is filled to its end and its failures are summed up in
@@ -21,31 +22,19 @@ static int put(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value);
 }
 
-/* Length of the well-formed sequence at p (Unicode 15, table 3-7), 0 if it is none. */
-static size_t utf8_sequence(const unsigned char *p) {
-    if (p[0] < 0x80)
-        return 1;
-    size_t len = p[0] >= 0xC2 && p[0] <= 0xDF ? 2 : (p[0] & 0xF0) == 0xE0 ? 3 : p[0] >= 0xF0 && p[0] <= 0xF4 ? 4 : 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xC0) != 0x80)
-            return 0; /* also at the final NUL: nothing behind it is read */
-    bool overlong = (p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xF0 && p[1] < 0x90);
-    bool surrogate = p[0] == 0xED && p[1] > 0x9F;
-    bool beyond = p[0] == 0xF4 && p[1] > 0x8F;
-    return overlong || surrogate || beyond ? 0 : len;
-}
-
 static json_t *text(const char *s) {
     char clean[FORWARDER_TEXT_MAX];
     size_t len = 0;
-    while (*s && len + 4 < sizeof clean) {
-        size_t sequence = utf8_sequence((const unsigned char *)s);
-        if (sequence == 0)
+    const char *end = s + strlen(s);
+    while (s < end && len + 4 < sizeof clean) {
+        uint32_t code;
+        size_t bytes = utf8_next(s, end, &code);
+        if (bytes == 0)
             clean[len++] = '?';
         else
-            memcpy(clean + len, s, sequence);
-        len += sequence;
-        s += sequence ? sequence : 1;
+            memcpy(clean + len, s, bytes);
+        len += bytes;
+        s += bytes ? bytes : 1;
     }
     return json_stringn_nocheck(clean, len);
 }

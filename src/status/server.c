@@ -27,7 +27,7 @@ struct server {
     struct MHD_Daemon *http;
     sd_event_source *readiness, *timer;
     struct client clients[SERVER_CLIENTS_MAX];
-    bool place_freed; /* a connection ended in this turn */
+    bool place_freed;              /* a connection ended in this turn */
     struct forwarder_stats *stats; /* room for forwarders_max, filled per request */
 };
 
@@ -44,15 +44,19 @@ static struct answer problem(unsigned status, const char *title, const char *det
 }
 
 static struct answer answer_status(struct server *s, size_t count) {
-    return (struct answer){MHD_HTTP_OK, false, document_status(&s->options.daemon, s->stats, count, clock_now_us(), clock_wall_us())};
+    return (struct answer){MHD_HTTP_OK, false,
+                           document_status(&s->options.daemon, s->stats, count, clock_now_us(), clock_wall_us())};
 }
 
 static struct answer answer_forwarder(struct server *s, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++)
         if (strcmp(s->stats[i].name, name) == 0)
-            return (struct answer){MHD_HTTP_OK, false, document_forwarder(&s->options.daemon, &s->stats[i], clock_now_us(), clock_wall_us())};
+            return (struct answer){
+                MHD_HTTP_OK, false,
+                document_forwarder(&s->options.daemon, &s->stats[i], clock_now_us(), clock_wall_us())};
     char detail[FORWARDER_NAME_MAX + 128];
-    snprintf(detail, sizeof detail, "There is no forwarder '%.*s'; GET /status lists those there are.", FORWARDER_NAME_MAX, name);
+    snprintf(detail, sizeof detail, "There is no forwarder '%.*s'; GET /status lists those there are.",
+             FORWARDER_NAME_MAX, name);
     return problem(MHD_HTTP_NOT_FOUND, "Not Found", detail);
 }
 
@@ -87,13 +91,15 @@ static struct answer answer_get(struct server *s, const char *path) {
 
 /* Takes the text. */
 static struct MHD_Response *make_response(struct answer *answer) {
-    static char no_memory[] = "{\"title\": \"Service Unavailable\", \"status\": 503, \"detail\": \"No memory for this document now; ask again.\"}\n";
+    static char no_memory[] = "{\"title\": \"Service Unavailable\", \"status\": 503, \"detail\": \"No memory for this "
+                              "document now; ask again.\"}\n";
     if (!answer->text) {
         answer->status = MHD_HTTP_SERVICE_UNAVAILABLE;
         answer->problem = true;
         return MHD_create_response_from_buffer(strlen(no_memory), no_memory, MHD_RESPMEM_PERSISTENT);
     }
-    struct MHD_Response *response = MHD_create_response_from_buffer(strlen(answer->text), answer->text, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(answer->text), answer->text, MHD_RESPMEM_MUST_FREE);
     if (!response)
         free(answer->text);
     return response;
@@ -120,13 +126,15 @@ static enum MHD_Result reply(struct MHD_Connection *connection, struct answer an
 }
 
 /* Called once the header is there; nothing here waits for a body. MHD_NO makes MHD close the connection. */
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
-                                  const char *version, const char *body, size_t *body_bytes, void **ret_request) {
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *body, size_t *body_bytes,
+                                  void **ret_request) {
     (void)version, (void)body, (void)body_bytes, (void)ret_request;
     struct server *s = context;
     if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
         return reply(connection, answer_get(s, path));
-    return reply(connection, problem(MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed", "This socket only answers GET and HEAD."));
+    return reply(connection,
+                 problem(MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed", "This socket only answers GET and HEAD."));
 }
 
 /* Clients and their deadlines. -------------------------------------------- */
@@ -223,13 +231,17 @@ static int attach(struct server *s, struct sd_event *loop) {
 /* MHD takes the listening fd; whether also when it fails depends on where it
  * failed, so it is not closed twice here: the program ends then anyway. */
 static int start_http(struct server *s, int listen_fd) {
-    s->http = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s,                          /* no port, no thread */
-                               MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listen_fd,                      /* */
-                               MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CLIENTS_MAX,            /* */
-                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_CLIENT_BYTES,      /* */
-                               MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)1024,                 /* */
-                               MHD_OPTION_CONNECTION_TIMEOUT, 0U,                                    /* see cut_late_clients */
-                               MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_END);
+    const struct MHD_OptionItem items[] = {
+        {MHD_OPTION_LISTEN_SOCKET, listen_fd, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, SERVER_CLIENTS_MAX, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, SERVER_CLIENT_BYTES, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_INCREMENT, 1024, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL}, /* none: see cut_late_clients */
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, s},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    /* MHD_USE_EPOLL alone: no thread of its own. */
+    s->http = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
     return s->http ? 0 : -ENOMEM;
 }
 
@@ -258,7 +270,8 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
     if (r == 0)
         r = attach(s, loop);
     if (r < 0) {
-        error_set(reterr, ERROR_RETRY, "status.socket %s: can't start answering: %s", options->socket_path, strerror(-r));
+        error_set(reterr, ERROR_RETRY, "status.socket %s: can't start answering: %s", options->socket_path,
+                  strerror(-r));
         return r;
     }
     *ret_server = TAKE(s);

@@ -12,7 +12,7 @@ struct sd_event;
 typedef size_t (*server_collect)(void *context, struct forwarder_stats *stats, size_t max);
 
 struct server_options {
-    const char *socket_path; /* see status/socket.h for its mode and what happens to a file that is there */
+    const char *socket_path;       /* see status/socket.h for its mode and what happens to a file that is there */
     struct document_daemon daemon; /* its texts are borrowed */
     server_collect collect;
     void *context;

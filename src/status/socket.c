@@ -29,8 +29,9 @@ static int make_address(const char *path, struct sockaddr_un *ret_address, struc
     if (len == 0)
         return refuse(EINVAL, reterr, "\"\"", "a path is needed");
     if (len >= sizeof ret_address->sun_path) {
-        error_set(reterr, ERROR_CONFIG, "status.socket %s: %zu bytes are too long, a Unix socket's path has at most %zu",
-                  path, len, sizeof ret_address->sun_path - 1);
+        error_set(reterr, ERROR_CONFIG,
+                  "status.socket %s: %zu bytes are too long, a Unix socket's path has at most %zu", path, len,
+                  sizeof ret_address->sun_path - 1);
         return -ENAMETOOLONG;
     }
     memcpy(ret_address->sun_path, path, len);

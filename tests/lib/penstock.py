@@ -179,7 +179,7 @@ class Database:
         """`count` rows with ids `first`…, spread over `streams` streams."""
         self.sql(f"""INSERT INTO {table} (id, type, streamid, streamversion, data)
             SELECT i::text, %s, 's' || i %% %s, i / %s, json_build_object('n', i)
-            FROM generate_series(%s::int, %s::int) i ORDER BY i""", type, streams, streams, first, first + count - 1)
+            FROM generate_series(%s::int, %s::int) s(i) ORDER BY s.i""", type, streams, streams, first, first + count - 1)
 
     def checkpoint(self, forwarder="orders"):
         """The row as a dictionary; None without one."""
@@ -197,7 +197,7 @@ class Message:
     """As the consumer saw it."""
 
     def __init__(self, method, properties, body):
-        self.exchange, self.routing_key = method.exchange, method.routing_key
+        self.exchange, self.routing_key, self.redelivered = method.exchange, method.routing_key, method.redelivered
         self.properties, self.body = properties, body
         self.headers = {name: value for name, value in (properties.headers or {}).items()
                         if name != "x-penstock-tag"}

@@ -215,8 +215,9 @@ END_TEST
 
 START_TEST(what_is_no_http_harms_nothing) {
     started();
-    static const char *const garbage[] = {"\r\n\r\n\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "GET\r\n\r\n",
-                                          "GET /status HTTP/9.9\r\n\r\n", "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
+    static const char *const garbage[] = {"\r\n\r\n\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+                                          "GET\r\n\r\n", "GET /status HTTP/9.9\r\n\r\n",
+                                          "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
     for (size_t i = 0; i < ARRAY_LENGTH(garbage); i++) {
         CLEANUP(cleanup_close) int fd = connected();
         put_bytes(fd, garbage[i]);
@@ -387,7 +388,8 @@ START_TEST(a_path_that_is_too_long_is_refused) {
     memset(long_path, 'x', sizeof long_path - 1);
     long_path[0] = '/';
     long_path[sizeof long_path - 1] = '\0';
-    struct server_options options = {.socket_path = long_path, .collect = collect, .context = told, .forwarders_max = 1};
+    struct server_options options = {
+        .socket_path = long_path, .collect = collect, .context = told, .forwarders_max = 1};
     struct error why = {0};
     ck_assert_int_eq(server_start(&options, loop, &server, &why), -ENAMETOOLONG);
     ck_assert_ptr_nonnull(strstr(why.text, "at most 107"));

@@ -22,9 +22,16 @@ static const char *why_not(const struct forwarder_stats *s) {
 START_TEST(every_state_has_a_name_of_its_own) {
     for (int a = 0; a < FORWARDER_STATE_COUNT; a++)
         for (int b = 0; b < a; b++)
-            ck_assert_str_ne(forwarder_state_name((enum forwarder_state)a), forwarder_state_name((enum forwarder_state)b));
+            ck_assert_str_ne(forwarder_state_name((enum forwarder_state)a),
+                             forwarder_state_name((enum forwarder_state)b));
     ck_assert_str_eq(forwarder_state_name(FORWARDER_STARTING), "starting");
     ck_assert_str_eq(forwarder_state_name(FORWARDER_STOPPED), "stopped");
+}
+END_TEST
+
+START_TEST(a_state_that_there_is_not_is_a_bug) {
+    ck_assert_bug(forwarder_state_name(FORWARDER_STATE_COUNT));
+    ck_assert_bug(forwarder_state_name((enum forwarder_state) - 1));
 }
 END_TEST
 
@@ -38,7 +45,8 @@ START_TEST(only_refused_and_ahead_are_red_by_themselves) {
 END_TEST
 
 START_TEST(lag_is_counted_from_the_recorded_time) {
-    struct forwarder_stats s = {.any_unsettled = true, .oldest_since_us = now - SECOND, .oldest_recorded_wall_us = wall - 840200000};
+    struct forwarder_stats s = {
+        .any_unsettled = true, .oldest_since_us = now - SECOND, .oldest_recorded_wall_us = wall - 840200000};
     ck_assert_double_eq(forwarder_stats_lag_seconds(&s, now, wall), 840.2);
 }
 END_TEST
@@ -51,7 +59,9 @@ START_TEST(lag_grows_while_nothing_moves) {
 END_TEST
 
 START_TEST(a_recorded_time_in_the_future_hides_no_lag) {
-    struct forwarder_stats s = {.any_unsettled = true, .oldest_since_us = now - 5 * SECOND, .oldest_recorded_wall_us = wall + 3600 * INT64_C(1000000)};
+    struct forwarder_stats s = {.any_unsettled = true,
+                                .oldest_since_us = now - 5 * SECOND,
+                                .oldest_recorded_wall_us = wall + 3600 * INT64_C(1000000)};
     ck_assert_double_eq(forwarder_stats_lag_seconds(&s, now, wall), 5);
 }
 END_TEST
@@ -73,9 +83,14 @@ END_TEST
 
 START_TEST(a_catch_up_that_moves_is_healthy) {
     struct forwarder_stats s = {
-        .state = FORWARDER_DELIVERING, .source_connected = true, .any_unsettled = true, .rows_wait = true,
-        .oldest_recorded_wall_us = wall - 86400 * INT64_C(1000000), .oldest_since_us = now - SECOND,
-        .rows_wait_since_us = now - 3600 * INT64_C(1000000), .last_settled_us = now - SECOND,
+        .state = FORWARDER_DELIVERING,
+        .source_connected = true,
+        .any_unsettled = true,
+        .rows_wait = true,
+        .oldest_recorded_wall_us = wall - 86400 * INT64_C(1000000),
+        .oldest_since_us = now - SECOND,
+        .rows_wait_since_us = now - 3600 * INT64_C(1000000),
+        .last_settled_us = now - SECOND,
     };
     ck_assert_ptr_null(why_not(&s));
 }
@@ -109,7 +124,8 @@ START_TEST(a_database_that_stays_away_is_red) {
 END_TEST
 
 START_TEST(who_waits_on_purpose_is_healthy) {
-    struct forwarder_stats s = {.any_unsettled = true, .rows_wait = true, .oldest_since_us = 1, .rows_wait_since_us = 1};
+    struct forwarder_stats s = {
+        .any_unsettled = true, .rows_wait = true, .oldest_since_us = 1, .rows_wait_since_us = 1};
     s.state = FORWARDER_PAUSED;
     ck_assert_ptr_null(why_not(&s));
     s.state = FORWARDER_STANDBY;
@@ -123,6 +139,7 @@ int main(void) {
     Suite *suite = suite_create("stats");
     TCase *cases = tcase_create("stats");
     tcase_add_test(cases, every_state_has_a_name_of_its_own);
+    tcase_add_test(cases, a_state_that_there_is_not_is_a_bug);
     tcase_add_test(cases, only_refused_and_ahead_are_red_by_themselves);
     tcase_add_test(cases, lag_is_counted_from_the_recorded_time);
     tcase_add_test(cases, lag_grows_while_nothing_moves);

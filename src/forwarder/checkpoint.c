@@ -1,0 +1,402 @@
+/* checkpoint: the row that holds a forwarder's cursor, lease and epoch, in SQL */
+#include "forwarder/checkpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+#define NOTE_MAX_BYTES 16384
+#define TEXT_MAX_BYTES 1024 /* of owner and system identifier */
+
+/* What the statements below and those to come name; tables.c makes them. */
+static const char needed_columns[] = "{forwarder,cursor,position,system_identifier,owner,lease_until,epoch,paused,updated}";
+
+enum task {
+    TASK_NONE,
+    TASK_LOOK,   /* which server, our tables, rights */
+    TASK_MAKE,   /* our tables, then TASK_LOOK again */
+    TASK_LOAD,
+    TASK_CREATE,
+    TASK_SAVE,
+    TASK_CANCEL,
+};
+
+struct checkpoint {
+    char *forwarder, *owner;
+    struct buf schema; /* quoted, terminated */
+    char *schema_name;
+    bool may_create;
+    struct pgconn *keep;
+    struct buf load_sql, create_sql, save_sql;
+
+    enum task task;
+    bool any_row; /* the statement has returned one */
+    bool absent; /* there is no table */
+    bool made;   /* and it was tried to make it, in this inspection */
+    bool missing;
+    struct error missing_error;
+    char server[PGCONN_SERVER_MAX];
+    struct buf note;
+
+    bool has_row;
+    struct checkpoint_row row;
+    struct buf cursor, system_identifier, row_owner;
+    struct buf saving; /* the cursor that becomes the row's when the save succeeds */
+    int64_t saving_position;
+};
+
+/* Making. ------------------------------------------------------------------- */
+
+#define ROW_COLUMNS "cursor, position, system_identifier, owner, epoch, paused"
+
+/* Loading takes the row: the epoch that it returns is ours, and the save of an
+ * instance that loaded before is refused by the database itself. */
+static int write_statements(struct checkpoint *c) {
+    const char *schema = c->schema.data;
+    int r = buf_addf(&c->load_sql,
+                     "UPDATE %s.checkpoint SET owner = $2, epoch = epoch + 1 WHERE forwarder = $1 RETURNING " ROW_COLUMNS,
+                     schema);
+    /* Two instances may come first together: the row of the earlier one stays, and is taken like a loaded one. */
+    if (r == 0)
+        r = buf_addf(&c->create_sql,
+                     "INSERT INTO %s.checkpoint AS c (forwarder, owner, cursor, position, system_identifier)"
+                     " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (forwarder)"
+                     " DO UPDATE SET owner = excluded.owner, epoch = c.epoch + 1 RETURNING " ROW_COLUMNS,
+                     schema);
+    if (r == 0)
+        r = buf_addf(&c->save_sql,
+                     "UPDATE %s.checkpoint SET cursor = $3, position = $4, updated = now()"
+                     " WHERE forwarder = $1 AND owner = $2 AND epoch = $5 AND cursor = $6 RETURNING true",
+                     schema);
+    return r;
+}
+
+static int init(struct checkpoint *c, const char *forwarder, const char *schema, const char *owner) {
+    c->load_sql = c->create_sql = c->save_sql = c->schema = BUF_INIT(4096);
+    c->note = BUF_INIT(NOTE_MAX_BYTES);
+    c->cursor = c->saving = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    c->system_identifier = c->row_owner = BUF_INIT(TEXT_MAX_BYTES);
+    c->forwarder = strdup(forwarder);
+    c->owner = strdup(owner);
+    c->schema_name = strdup(schema);
+    if (!c->forwarder || !c->owner || !c->schema_name)
+        return -ENOMEM;
+    int r = pgconn_quote_identifier(span_of(schema), &c->schema);
+    if (r == 0)
+        r = buf_terminate(&c->schema);
+    return r ? r : write_statements(c);
+}
+
+int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, struct pgconn *keep,
+                   struct checkpoint **ret_checkpoint) {
+    struct checkpoint *c = calloc(1, sizeof *c);
+    if (!c)
+        return -ENOMEM;
+    c->may_create = create;
+    c->keep = keep;
+    int r = init(c, forwarder, schema, owner);
+    if (r < 0) {
+        checkpoint_free(c);
+        return r;
+    }
+    *ret_checkpoint = c;
+    return 0;
+}
+
+void checkpoint_free(struct checkpoint *c) {
+    if (!c)
+        return;
+    struct buf *all[] = {&c->schema, &c->load_sql,          &c->create_sql, &c->save_sql, &c->note,
+                         &c->cursor, &c->system_identifier, &c->row_owner,  &c->saving};
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        buf_done(all[i]);
+    free(c->forwarder);
+    free(c->owner);
+    free(c->schema_name);
+    free(c);
+}
+
+void checkpoint_reset(struct checkpoint *c) {
+    c->task = TASK_NONE;
+    c->has_row = false;
+}
+
+bool checkpoint_busy(const struct checkpoint *c) {
+    return c->task != TASK_NONE;
+}
+
+bool checkpoint_has_row(const struct checkpoint *c) {
+    return c->has_row;
+}
+
+const struct checkpoint_row *checkpoint_row(const struct checkpoint *c) {
+    ASSERT(c->has_row);
+    return &c->row;
+}
+
+const char *checkpoint_server(const struct checkpoint *c) {
+    return c->server;
+}
+
+const char *checkpoint_note(const struct checkpoint *c) {
+    return c->note.len ? c->note.data : "";
+}
+
+/* Statements. --------------------------------------------------------------- */
+
+enum { OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25 };
+
+#define NUMBER_SIZE 24
+
+static struct pgconn_param text_param(struct span text) {
+    return (struct pgconn_param){text, OID_TEXT};
+}
+
+static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
+    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
+    return (struct pgconn_param){{text, (size_t)len}, OID_INT8};
+}
+
+/* `name` NULL: once per connection, not worth preparing. */
+static int start(struct checkpoint *c, enum task task, const char *name, const char *sql, const struct pgconn_param *params,
+                 size_t count, int64_t now_us) {
+    struct error ignored; /* a lost connection says so again at the next work */
+    ASSERT(c->task == TASK_NONE);
+    c->task = task;
+    c->any_row = false;
+    return pgconn_send(c->keep, name, sql, params, count, false, now_us, &ignored);
+}
+
+int checkpoint_load(struct checkpoint *c, int64_t now_us) {
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner))};
+    c->has_row = false;
+    return start(c, TASK_LOAD, NULL, c->load_sql.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
+                      int64_t now_us) {
+    char number[NUMBER_SIZE];
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner)), text_param(cursor),
+                                    number_param(position, number), text_param(system_identifier)};
+    ASSERT(!c->has_row);
+    ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
+    return start(c, TASK_CREATE, NULL, c->create_sql.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, int64_t now_us) {
+    char number[NUMBER_SIZE], epoch[NUMBER_SIZE];
+    ASSERT(c->has_row);
+    ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),    text_param(span_of(c->owner)),
+                                    text_param(cursor),                   number_param(position, number),
+                                    number_param(c->row.epoch, epoch), text_param(c->row.cursor)};
+    buf_clear(&c->saving);
+    int r = buf_add_span(&c->saving, cursor);
+    c->saving_position = position;
+    return r ? r : start(c, TASK_SAVE, "save", c->save_sql.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
+    char text[NUMBER_SIZE];
+    struct pgconn_param params[] = {number_param(pid, text)};
+    params[0].oid = OID_INT4;
+    return start(c, TASK_CANCEL, "cancel", "SELECT pg_cancel_backend($1)", params, ARRAY_LENGTH(params), now_us);
+}
+
+/* Inspecting. --------------------------------------------------------------- */
+
+static const char look_sql[] =
+    "SELECT pg_is_in_recovery(), " PGCONN_SERVER_SQL ", current_user, c.oid,"
+    " has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
+    " AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE'),"
+    " (SELECT string_agg(w, ', ') FROM unnest($2::text[]) AS w WHERE NOT EXISTS (SELECT FROM pg_attribute a"
+    " WHERE a.attrelid = c.oid AND a.attname = w AND a.attnum > 0 AND NOT a.attisdropped))"
+    " FROM (SELECT) AS one LEFT JOIN pg_namespace n ON n.nspname = $1"
+    " LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'checkpoint' AND c.relkind = 'r'";
+
+static int look(struct checkpoint *c, int64_t now_us) {
+    struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(needed_columns))};
+    c->missing = false;
+    buf_clear(&c->note);
+    return start(c, TASK_LOOK, NULL, look_sql, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
+    c->made = false;
+    return look(c, now_us);
+}
+
+static int make(struct checkpoint *c, int64_t now_us) {
+    CLEANUP(buf_done) struct buf sql = BUF_INIT(NOTE_MAX_BYTES);
+    int r = checkpoint_add_schema_sql(span_of(c->schema_name), SPAN_ABSENT, SPAN_ABSENT, &sql);
+    if (r == 0)
+        r = buf_terminate(&sql);
+    c->made = true;
+    return r ? r : start(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
+}
+
+static void miss(struct checkpoint *c, const char *what, struct span role, bool tables) {
+    c->missing = true;
+    error_set(&c->missing_error, ERROR_CONFIG, "%s", what);
+    CLEANUP(buf_done) struct buf sql = BUF_INIT(NOTE_MAX_BYTES);
+    struct span none = SPAN_ABSENT;
+    if (tables && checkpoint_add_schema_sql(span_of(c->schema_name), role, none, &sql) == 0 &&
+        buf_addf(&c->note, "%s (or set checkpoint: {create: true}):\n%.*s", what, SPAN_ARGS(buf_span(&sql))) == 0 &&
+        buf_terminate(&c->note) == 0)
+        return;
+    buf_clear(&c->note);
+    if (buf_addf(&c->note, "%s", what) != 0 || buf_terminate(&c->note) != 0)
+        buf_clear(&c->note);
+}
+
+static void look_at(struct checkpoint *c) {
+    struct span server = pgconn_value(c->keep, 1), role = pgconn_value(c->keep, 2), lacking = pgconn_value(c->keep, 5);
+    char what[512];
+    snprintf(c->server, sizeof c->server, "%.*s", SPAN_ARGS(server));
+    c->absent = span_absent(pgconn_value(c->keep, 3));
+    if (span_is(pgconn_value(c->keep, 0), "t")) {
+        miss(c, "the server is in recovery (a standby): connect to the primary", role, false);
+    } else if (c->absent) {
+        snprintf(what, sizeof what, "there is no table %.300s.checkpoint", c->schema.data);
+        miss(c, what, role, true);
+    } else if (!span_absent(lacking)) {
+        snprintf(what, sizeof what, "table %.200s.checkpoint is not Penstock's: it lacks %.*s", c->schema.data, SPAN_ARGS(lacking));
+        miss(c, what, role, false);
+    } else if (!span_is(pgconn_value(c->keep, 4), "t")) {
+        snprintf(what, sizeof what, "role %.100s may not read and write %.200s.checkpoint", role.data, c->schema.data);
+        miss(c, what, role, true);
+    }
+}
+
+/* What came of it. ---------------------------------------------------------- */
+
+static int keep_text(struct buf *b, struct span text, struct span *ret_text) {
+    buf_clear(b);
+    int r = buf_add_span(b, text);
+    if (r == 0)
+        *ret_text = buf_span(b);
+    return r;
+}
+
+/* Columns as ROW_COLUMNS names them. */
+static int read_row(struct checkpoint *c) {
+    struct span v[6];
+    for (int i = 0; i < 6; i++)
+        v[i] = pgconn_value(c->keep, i);
+    int r = keep_text(&c->cursor, v[0], &c->row.cursor);
+    if (r == 0)
+        r = keep_text(&c->system_identifier, v[2], &c->row.system_identifier);
+    if (r == 0)
+        r = keep_text(&c->row_owner, v[3], &c->row.owner);
+    if (r)
+        return r;
+    c->row.position = strtoll(v[1].data, NULL, 10);
+    c->row.epoch = strtoll(v[4].data, NULL, 10);
+    c->row.paused = span_is(v[5], "t");
+    c->has_row = true;
+    return 0;
+}
+
+static int read_answer(struct checkpoint *c) {
+    c->any_row = true;
+    switch (c->task) {
+    case TASK_LOOK:
+        look_at(c);
+        return 0;
+    case TASK_LOAD:
+    case TASK_CREATE:
+        return read_row(c);
+    case TASK_SAVE:
+    case TASK_CANCEL:
+    case TASK_MAKE:
+    case TASK_NONE:
+        break;
+    }
+    return 0;
+}
+
+static enum checkpoint_signal fail(int r, struct error *reterr) {
+    error_set(reterr, ERROR_RETRY, "the checkpoint row can't be held: %s", strerrordesc_np(-r));
+    return CHECKPOINT_FAILED;
+}
+
+static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, struct error *reterr) {
+    if (c->missing && c->absent && c->may_create && !c->made) {
+        int r = make(c, now_us);
+        return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : CHECKPOINT_LOST;
+    }
+    if (!c->missing)
+        return CHECKPOINT_INSPECTED;
+    *reterr = c->missing_error;
+    return CHECKPOINT_MISSING;
+}
+
+static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reterr) {
+    if (!c->any_row) {
+        c->has_row = false;
+        error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
+                  "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
+        return CHECKPOINT_REFUSED;
+    }
+    struct buf older = c->cursor;
+    c->cursor = c->saving;
+    c->saving = older;
+    c->row.cursor = buf_span(&c->cursor);
+    c->row.position = c->saving_position;
+    return CHECKPOINT_SAVED;
+}
+
+static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int64_t now_us, struct error *reterr) {
+    switch (task) {
+    case TASK_LOOK:
+        return end_look(c, now_us, reterr);
+    case TASK_MAKE: {
+        int r = look(c, now_us);
+        return r == 0 ? CHECKPOINT_NONE : CHECKPOINT_LOST;
+    }
+    case TASK_LOAD:
+        return c->any_row ? CHECKPOINT_LOADED : CHECKPOINT_ABSENT;
+    case TASK_CREATE:
+        return CHECKPOINT_LOADED;
+    case TASK_SAVE:
+        return end_save(c, reterr);
+    case TASK_CANCEL:
+        return CHECKPOINT_CANCELLED;
+    case TASK_NONE:
+        break;
+    }
+    return CHECKPOINT_NONE;
+}
+
+static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, struct error *reterr) {
+    if (task == TASK_CANCEL)
+        return CHECKPOINT_CANCELLED; /* the backend is gone, or not ours to cancel: the read just ends later */
+    if (task != TASK_MAKE)
+        return CHECKPOINT_FAILED;
+    error_prefix(reterr, "%s.checkpoint can't be made", c->schema.data);
+    return CHECKPOINT_MISSING;
+}
+
+enum checkpoint_signal checkpoint_next(struct checkpoint *c, int64_t now_us, struct error *reterr) {
+    while (c->task != TASK_NONE) {
+        int r = pgconn_fetch(c->keep, reterr);
+        if (r == PGCONN_E_AGAIN)
+            return CHECKPOINT_NONE;
+        if (r == 0) {
+            r = read_answer(c);
+            if (r < 0)
+                return fail(r, reterr);
+            continue;
+        }
+        enum task task = c->task;
+        c->task = TASK_NONE;
+        if (r == PGCONN_E_LOST)
+            return CHECKPOINT_LOST;
+        enum checkpoint_signal signal = r == PGCONN_E_DONE ? on_done(c, task, now_us, reterr) : on_failed(c, task, reterr);
+        if (signal != CHECKPOINT_NONE)
+            return signal;
+    }
+    return CHECKPOINT_NONE;
+}

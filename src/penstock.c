@@ -1,0 +1,237 @@
+/* penstock: the operator's command: looks at a running daemon, and checks and prints what needs none */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "penstock_command.h"
+
+/* Options that belong to some commands only, as bits. */
+enum {
+    GIVEN_JSON = 1 << 0,
+    GIVEN_WATCH = 1 << 1,
+    GIVEN_CONNECT = 1 << 2,
+    GIVEN_EXPAND = 1 << 3,
+    GIVEN_ROLE = 1 << 4,
+    GIVEN_EVENT_TABLE = 1 << 5,
+    GIVEN_EXISTING = 1 << 6,
+    GIVEN_LAYOUT = 1 << 7,
+};
+
+struct command {
+    const char *name, *arguments, *summary;
+    int (*run)(const struct penstock_command_line *line); /* NULL: not in this version */
+    bool takes_operand;
+    unsigned takes, later; /* options */
+    const char *help;
+};
+
+static const struct command commands[] = {
+    {"status", "[FORWARDER] [--json]", "how the forwarders are, or everything about one", penstock_status, true,
+     GIVEN_JSON, GIVEN_WATCH,
+     "Asks the daemon. One line per forwarder: its state and for how long, the position\n"
+     "that its checkpoint has reached, the age of the oldest event that waits, how many\n"
+     "wait (\"+\": more lie behind), and why it does not move. With FORWARDER everything\n"
+     "about that one. Exit status 1: something is not healthy, or there is no such one.\n"
+     "\n"
+     "  penstock status\n"
+     "  penstock status order-status\n"
+     "  penstock status --json | jq '.forwarders[].lag'\n"
+     "  penstock status >/dev/null || echo 'look at Penstock'\n"},
+    {"check", "[--json]", "all findings about the configuration", penstock_check, false, GIVEN_JSON, GIVEN_CONNECT,
+     "Does what the daemon does with its configuration at start, without starting.\n"
+     "Exit status 1: it would be refused.\n"
+     "\n"
+     "  penstock check\n"
+     "  penstock check -c new.yaml && mv new.yaml /etc/penstock/penstock.yaml\n"},
+    {"config", "", "the effective configuration, defaults shown, secrets masked", penstock_config, false, 0,
+     GIVEN_EXPAND,
+     "What it prints loads again.\n"
+     "\n"
+     "  penstock config | less\n"},
+    {"schema", "[--role ROLE] [--event-table TABLE [--existing]]",
+     "the SQL of Penstock's own tables, its role and its rights", penstock_schema, false,
+     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING, GIVEN_LAYOUT,
+     "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
+     "--existing instead what TABLE needs besides: its transaction-id column and index.\n"
+     "\n"
+     "  penstock schema | psql shop\n"
+     "  penstock schema --role forwarder --event-table public.event | psql shop\n"
+     "  penstock schema --event-table '\"Event Log\".\"Events\"' --existing\n"},
+    {.name = "resolve"},
+    {.name = "pause"},
+    {.name = "resume"},
+    {.name = "parked"},
+    {.name = "redrive"},
+    {.name = "skip"},
+    {.name = "seek"},
+    {.name = "replay"},
+    {.name = "rebase"},
+};
+
+enum { OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_CONFIG = 'c', OPTION_SOCKET = 's', OPTION_GIVEN = 256 };
+
+static const struct option options[] = {
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"socket", required_argument, NULL, OPTION_SOCKET},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {"json", no_argument, NULL, OPTION_GIVEN + GIVEN_JSON},
+    {"watch", no_argument, NULL, OPTION_GIVEN + GIVEN_WATCH},
+    {"connect", no_argument, NULL, OPTION_GIVEN + GIVEN_CONNECT},
+    {"expand", no_argument, NULL, OPTION_GIVEN + GIVEN_EXPAND},
+    {"role", required_argument, NULL, OPTION_GIVEN + GIVEN_ROLE},
+    {"event-table", required_argument, NULL, OPTION_GIVEN + GIVEN_EVENT_TABLE},
+    {"existing", no_argument, NULL, OPTION_GIVEN + GIVEN_EXISTING},
+    {"layout", required_argument, NULL, OPTION_GIVEN + GIVEN_LAYOUT},
+    {0},
+};
+
+/* Help. ------------------------------------------------------------------- */
+
+static void print_help(void) {
+    fputs("usage: penstock [-c FILE] [-s SOCKET] COMMAND ...\n\n", stdout);
+    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+        if (commands[i].run)
+            printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n"
+          "  -c, --config FILE    configuration\n"
+          "  -s, --socket SOCKET  the daemon's status socket, if not the configuration's\n"
+          "  -h, --help           this text; with a command: about that command\n"
+          "  -V, --version        version\n"
+          "\n"
+          "  penstock check                   is the configuration right?\n"
+          "  penstock schema | psql shop      prepare the database\n"
+          "  penstock status                  what moves, what waits, and why\n"
+          "\n"
+          "Exit status: 0 yes, 1 no, 64 wrong usage, 69 the daemon can't be reached.\n",
+          stdout);
+    printf("Without -c: %s. Manuals: penstock(1), penstockd(8).\n", penstock_default_config());
+}
+
+static void print_command_help(const struct command *command) {
+    printf("usage: penstock %s %s\n\n%s", command->name, command->arguments, command->help);
+}
+
+/* The command line. ------------------------------------------------------- */
+
+static const struct command *find_command(const char *name) {
+    for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static const char *option_name(unsigned given) {
+    for (const struct option *o = options; o->name; o++)
+        if (o->val >= OPTION_GIVEN && ((unsigned)(o->val - OPTION_GIVEN) & given))
+            return o->name;
+    return "?";
+}
+
+struct request {
+    struct penstock_command_line line;
+    bool help, version;
+    unsigned given;
+};
+
+static void take_option(struct request *q, int option, const char *value) {
+    switch (option) {
+    case OPTION_CONFIG:
+        q->line.config_path = value;
+        return;
+    case OPTION_SOCKET:
+        q->line.socket_path = value;
+        return;
+    case OPTION_HELP:
+        q->help = true;
+        return;
+    case OPTION_VERSION:
+        q->version = true;
+        return;
+    case OPTION_GIVEN + GIVEN_ROLE:
+        q->line.role = value;
+        break;
+    case OPTION_GIVEN + GIVEN_EVENT_TABLE:
+        q->line.event_table = value;
+        break;
+    default:
+        break;
+    }
+    q->given |= (unsigned)(option - OPTION_GIVEN);
+}
+
+/* getopt_long(3) takes options before and after the command, and says itself what it does not know. */
+static int read_options(int argc, char **argv, struct request *q) {
+    int option;
+    while ((option = getopt_long(argc, argv, "c:s:hV", options, NULL)) != -1) {
+        if (option == '?') {
+            fputs("penstock: penstock --help shows what there is\n", stderr);
+            return PENSTOCK_USAGE;
+        }
+        take_option(q, option, optarg);
+    }
+    q->line.json = q->given & GIVEN_JSON;
+    q->line.existing = q->given & GIVEN_EXISTING;
+    return 0;
+}
+
+static int refuse(const char *format, const char *what, const char *command) {
+    fputs("penstock: ", stderr);
+    fprintf(stderr, format, what, command);
+    fputc('\n', stderr);
+    return PENSTOCK_USAGE;
+}
+
+static int check_usage(const struct command *command, const struct request *q, int operands) {
+    if (!command->run)
+        return refuse("'%s' is not in this version", command->name, NULL);
+    if (q->given & command->later)
+        return refuse("--%s of '%s' is not in this version", option_name(q->given & command->later), command->name);
+    unsigned foreign = q->given & ~command->takes;
+    if (foreign)
+        return refuse("--%s does not belong to '%s'", option_name(foreign), command->name);
+    if (operands > command->takes_operand)
+        return refuse("too many words; usage: penstock %2$s %1$s", command->arguments, command->name);
+    return 0;
+}
+
+static int dispatch(struct request *q, int count, char **words) {
+    if (count == 0) {
+        fputs("penstock: a command is missing; penstock --help shows them\n", stderr);
+        return PENSTOCK_USAGE;
+    }
+    const struct command *command = find_command(words[0]);
+    if (!command)
+        return refuse("there is no command '%s'; penstock --help shows them", words[0], NULL);
+    if (q->help && command->run) {
+        print_command_help(command);
+        return PENSTOCK_YES;
+    }
+    int status = check_usage(command, q, count - 1);
+    if (status != 0)
+        return status;
+    q->line.operand = count > 1 ? words[1] : NULL;
+    return command->run(&q->line);
+}
+
+int main(int argc, char **argv) {
+    struct request q = {0};
+    int status = read_options(argc, argv, &q);
+    if (status != 0)
+        return status;
+    if (q.version) {
+        puts("penstock " PENSTOCK_VERSION);
+        return PENSTOCK_YES;
+    }
+    if (q.help && optind == argc) {
+        print_help();
+        return PENSTOCK_YES;
+    }
+    status = dispatch(&q, argc - optind, argv + optind);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("penstock: standard output");
+        return PENSTOCK_NO;
+    }
+    return status;
+}

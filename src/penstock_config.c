@@ -1,0 +1,145 @@
+/* penstock_config: the commands that need no daemon: check, config, schema */
+#include "penstock_command.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "config/config.h"
+#include "forwarder/checkpoint.h"
+#include "source/source.h"
+
+enum { PRINT_MAX_BYTES = 16 << 20 };
+#define SCHEMA_DEFAULT "penstock"
+#define ROLE_DEFAULT "penstock"
+
+static void free_diag(struct diag **d) {
+    diag_free(*d);
+}
+
+static void free_config(struct config **c) {
+    config_free(*c);
+}
+
+const char *penstock_default_config(void) {
+    return CONFIG_DEFAULT_PATH;
+}
+
+static const char *path_of(const struct penstock_command_line *line) {
+    return line->config_path ? line->config_path : CONFIG_DEFAULT_PATH;
+}
+
+static int say_failed(const char *what, int r) {
+    fprintf(stderr, "penstock: can't %s: %s\n", what, strerror(-r));
+    return PENSTOCK_NO;
+}
+
+static int load(const char *path, struct diag **ret_diag, struct config **ret_config) {
+    int r = diag_new(ret_diag);
+    return r < 0 ? r : config_load(path, *ret_diag, ret_config);
+}
+
+/* check. ------------------------------------------------------------------ */
+
+static int print_findings_json(const char *path, const struct diag *diag, bool accepted) {
+    json_t *findings = json_array();
+    enum diag_level level;
+    const char *text;
+    for (size_t i = 0; (text = diag_text(diag, i, &level)) != NULL; i++)
+        json_array_append_new(findings, json_pack("{s:s, s:s%}", "level", level == DIAG_ERROR ? "error" : "warning",
+                                                  "text", text, strlen(text)));
+    json_t *root = json_pack("{s:s, s:b, s:o}", "file", path, "accepted", accepted, "findings", findings);
+    int r = root ? json_dumpf(root, stdout, JSON_INDENT(1)) : -1;
+    json_decref(root);
+    if (r < 0)
+        return say_failed("print the findings as JSON", -ENOMEM);
+    putchar('\n');
+    return 0;
+}
+
+static void print_findings(const char *path, const struct diag *diag, bool accepted) {
+    diag_print(diag, stdout);
+    size_t errors = diag_count(diag, DIAG_ERROR), warnings = diag_count(diag, DIAG_WARNING);
+    printf("%s: %s, %zu error%s, %zu warning%s\n", path, accepted ? "accepted" : "refused", errors,
+           errors == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
+}
+
+int penstock_check(const struct penstock_command_line *line) {
+    CLEANUP(free_diag) struct diag *diag = NULL;
+    CLEANUP(free_config) struct config *config = NULL;
+    const char *path = path_of(line);
+    int r = load(path, &diag, &config);
+    if (r < 0)
+        return say_failed("load the configuration", r);
+    bool accepted = r == 0;
+    if (!line->json)
+        print_findings(path, diag, accepted);
+    else if (print_findings_json(path, diag, accepted) != 0)
+        return PENSTOCK_NO;
+    return accepted ? PENSTOCK_YES : PENSTOCK_NO;
+}
+
+/* config. ----------------------------------------------------------------- */
+
+int penstock_config(const struct penstock_command_line *line) {
+    CLEANUP(free_diag) struct diag *diag = NULL;
+    CLEANUP(free_config) struct config *config = NULL;
+    CLEANUP(buf_done) struct buf text = BUF_INIT(PRINT_MAX_BYTES);
+    int r = load(path_of(line), &diag, &config);
+    if (diag)
+        diag_print(diag, stderr); /* what is printed on standard output loads again */
+    if (r > 0)
+        return PENSTOCK_NO;
+    if (r == 0)
+        r = config_print(config, &text);
+    if (r < 0)
+        return say_failed("print the configuration", r);
+    fwrite(text.data, 1, text.len, stdout);
+    return PENSTOCK_YES;
+}
+
+/* schema. ----------------------------------------------------------------- */
+
+/* Where our tables live. A database is often prepared before there is a
+ * configuration: without one it is the default. */
+static int find_schema(const struct penstock_command_line *line, char **ret_schema) {
+    CLEANUP(free_diag) struct diag *diag = NULL;
+    CLEANUP(free_config) struct config *config = NULL;
+    int r = load(path_of(line), &diag, &config);
+    if (r < 0)
+        return r;
+    if (r > 0 && line->config_path)
+        fprintf(stderr, "penstock: %s is refused (penstock check shows why): printing for schema '%s'\n",
+                line->config_path, SCHEMA_DEFAULT);
+    char *schema = strdup(r == 0 ? config->checkpoint_schema : SCHEMA_DEFAULT);
+    if (!schema)
+        return -ENOMEM;
+    *ret_schema = schema;
+    return 0;
+}
+
+int penstock_schema(const struct penstock_command_line *line) {
+    CLEANUP(cleanup_free) char *schema = NULL;
+    CLEANUP(buf_done) struct buf sql = BUF_INIT(PRINT_MAX_BYTES);
+    struct span table = span_of(line->event_table);
+    struct error error;
+    if (line->existing && !line->event_table) {
+        fputs("penstock: --existing needs --event-table TABLE\n", stderr);
+        return PENSTOCK_USAGE;
+    }
+    if (line->event_table && source_check_table(table, &error) < 0) {
+        fprintf(stderr, "penstock: --event-table: %s\n", error.text);
+        return PENSTOCK_USAGE;
+    }
+    int r = find_schema(line, &schema);
+    if (r == 0 && line->event_table)
+        r = line->existing ? source_add_transaction_id_sql(table, &sql) : source_add_event_table_sql(table, &sql);
+    if (r == 0)
+        r = checkpoint_add_schema_sql(span_of(schema), span_of(line->role ? line->role : ROLE_DEFAULT), table, &sql);
+    if (r < 0)
+        return say_failed("print the SQL", r);
+    fwrite(sql.data, 1, sql.len, stdout);
+    return PENSTOCK_YES;
+}

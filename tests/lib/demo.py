@@ -1,0 +1,311 @@
+"""demo: the story that tests/demo tells (see there)"""
+
+import collections
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pika
+
+from penstock import BUILD, PENSTOCK, PENSTOCKD, Message, Postgres, RabbitMQ, wait_until
+
+KEPT = os.path.join(BUILD, "demo")      # where the one that was kept lives
+ORDERS = 3000
+SHOPS = 6
+
+CONFIGURATION = """\
+connections:
+  shop-db:
+    postgresql: {{conninfo: "{conninfo}"}}
+  shop-rabbit:
+    rabbitmq: {{uri: "{uri}"}}
+
+forwarders:
+  order-events:
+    source:
+      connection: shop-db
+      table: public.event
+    sink: {{connection: shop-rabbit}}
+    rules:
+      - name: orders
+        filter: {{prefix: {{type: com.shop.order.}}}}
+        to: {{exchange: shop, routing_key: "order.{{type|last|lower}}"}}
+      - name: rest
+        to: {{exchange: shop, routing_key: "other.{{type|last|lower}}"}}
+
+status:
+  socket: {home}/status.sock
+"""
+
+COLOURS = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def bold(text):
+    return f"\033[1m{text}\033[0m" if COLOURS else text
+
+
+def dim(text):
+    return f"\033[2m{text}\033[0m" if COLOURS else text
+
+
+def step(text):
+    print(f"\n{bold(text)}", flush=True)
+
+
+def say(text=""):
+    print(f"  {text}", flush=True)
+
+
+class Queue:
+    """Somebody else's consumer: counts each event and keeps what came."""
+
+    def __init__(self, rabbitmq):
+        self.connection = pika.BlockingConnection(rabbitmq.parameters())
+        self.channel = self.connection.channel()
+        self.channel.exchange_declare("shop", "topic", durable=True)
+        self.channel.queue_declare("all-orders", durable=True)
+        self.channel.queue_bind("all-orders", "shop", "order.#")
+        self.times = collections.Counter()
+        self.versions = {}      # stream -> the version of its last first delivery
+        self.in_order = True
+
+    def take(self):
+        messages = []
+        while True:
+            method, properties, body = self.channel.basic_get("all-orders", auto_ack=True)
+            if method is None:
+                return messages
+            m = Message(method, properties, body)
+            messages.append(m)
+            self.times[m.id] += 1
+            if self.times[m.id] == 1:
+                stream, version = m.headers["cloudEvents_streamid"], int(m.headers["cloudEvents_streamversion"])
+                self.in_order = self.in_order and version > self.versions.get(stream, 0)
+                self.versions[stream] = version
+
+
+class Demo:
+    def __init__(self, home):
+        self.home = home
+        self.postgres = Postgres(os.path.join(home, "postgres"))
+        self.rabbitmq = RabbitMQ(os.path.join(home, "rabbitmq"))
+        self.config_file = os.path.join(home, "penstock.yaml")
+        self.log_file = os.path.join(home, "penstockd.log")
+        self.pid_file = os.path.join(home, "penstockd.pid")
+        self.daemon = None
+
+    # The parts. ---------------------------------------------------------------------
+
+    def start_servers(self):
+        step("1. A PostgreSQL and a RabbitMQ of our own")
+        threads = [threading.Thread(target=server.start) for server in (self.postgres, self.rabbitmq)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        if not (self.postgres.started and self.rabbitmq.started):
+            raise RuntimeError("a server did not start")
+        self.db = self.postgres.connect("shop")
+        self.db.autocommit = True
+        self.queue = Queue(self.rabbitmq)
+        say(f"PostgreSQL on port {self.postgres.pgport}, database shop")
+        say(f"RabbitMQ on port {self.rabbitmq.amqp_port}: exchange shop, queue all-orders bound to order.#")
+
+    def sql(self, statement, *parameters):
+        cursor = self.db.cursor()
+        cursor.execute(statement, parameters or None)
+        return cursor.fetchall() if cursor.description else None
+
+    def make_tables(self):
+        step("2. An event table, and Penstock's own: the SQL is printed by `penstock schema`")
+        command = [PENSTOCK, "schema", "--event-table", "public.event"]
+        say(dim("$ penstock schema --event-table public.event | psql shop"))
+        statements = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        self.sql(statements)
+        table = re.search(r"CREATE TABLE[^;]*event[^;]*;", statements)
+        for line in (table.group(0) if table else "").splitlines():
+            say(line)
+
+    def write_configuration(self):
+        step("3. What goes where")
+        text = CONFIGURATION.format(conninfo=self.postgres.conninfo("shop"), uri=self.rabbitmq.uri(), home=self.home)
+        with open(self.config_file, "w", encoding="utf-8") as f:
+            f.write(text)
+        for line in text.splitlines():
+            say(line)
+        subprocess.run([PENSTOCK, "-c", self.config_file, "check"], check=True, stdout=subprocess.DEVNULL)
+
+    def start_daemon(self):
+        with open(self.log_file, "ab") as log:
+            self.daemon = subprocess.Popen([PENSTOCKD, "-c", self.config_file], stdin=subprocess.DEVNULL, stdout=log,
+                                           stderr=log, start_new_session=True)
+        with open(self.pid_file, "w") as f:
+            f.write(str(self.daemon.pid))
+
+    def checkpoint(self):
+        rows = self.sql("SELECT position, cursor FROM penstock.checkpoint WHERE forwarder = 'order-events'")
+        return rows[0] if rows else (0, None)
+
+    def order(self, cursor, customer, version, type):
+        cursor.execute("""INSERT INTO event (id, source, type, subject, time, streamid, streamversion, data)
+            VALUES (gen_random_uuid()::text, '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id""",
+                       (f"com.shop.order.{type}", customer, customer, version,
+                        json.dumps({"customer": customer, "article": f"A-{random.randrange(1000)}", "amount": version})))
+        return cursor.fetchone()[0]
+
+    def first_orders(self):
+        step("4. The daemon runs; a shop writes three orders and commits")
+        self.start_daemon()
+        cursor = self.db.cursor()
+        ids = [self.order(cursor, "alice", n + 1, type) for n, type in enumerate(("Placed", "Paid", "Shipped"))]
+        messages = []
+        wait_until(lambda: messages.extend(self.queue.take()) or len(messages) >= 3, 20, "three orders in the queue")
+        if [m.id for m in messages] != ids:
+            raise AssertionError(f"{ids} were written, {[m.id for m in messages]} arrived")
+        for m in messages:
+            say(f"{m.routing_key:14} {m.body.decode()}")
+        say("The first one, whole, as a consumer sees it:")
+        properties = messages[0].properties
+        say(f"    content_type {properties.content_type}, message_id {properties.message_id}, "
+            f"delivery_mode {properties.delivery_mode}")
+        for name, value in sorted(messages[0].headers.items()):
+            say(f"    {name}: {value}")
+        wait_until(lambda: self.checkpoint()[0] >= 3, 5, "the checkpoint at 3")
+        say(f"The checkpoint has followed: position {self.checkpoint()[0]}, cursor {self.checkpoint()[1]}")
+
+    def shop(self, number, committed):
+        """Many orders in transactions of 1 to 5; every tenth is rolled back."""
+        connection = self.postgres.connect("shop")
+        cursor, customer, version = connection.cursor(), f"customer-{number}", 0
+        while version < ORDERS // SHOPS:
+            count = random.randint(1, 5)
+            ids = [self.order(cursor, customer, version + n + 1, "Placed") for n in range(count)]
+            if random.random() < 0.1:
+                connection.rollback()
+                continue
+            connection.commit()
+            committed.update(ids)
+            version += count
+            time.sleep(0.002)
+        connection.close()
+
+    def kill_half_way(self):
+        step(f"5. {SHOPS} shops write about {ORDERS} orders at once, some roll back; half-way the daemon is killed with -9")
+        committed = set()
+        shops = [threading.Thread(target=self.shop, args=(n, committed)) for n in range(SHOPS)]
+        for t in shops:
+            t.start()
+        wait_until(lambda: self.queue.take() is None or len(self.queue.times) > ORDERS // 2, 30, "half of them")
+        self.daemon.kill()
+        self.daemon.wait()
+        self.queue.take()
+        say(f"killed: {len(self.queue.times)} events have arrived, the checkpoint says {self.checkpoint()[0]}, "
+            "the shops go on writing")
+        for t in shops:
+            t.join()
+        say(f"all written, {len(committed)} orders committed; nothing moves: the checkpoint still says {self.checkpoint()[0]}")
+        self.start_daemon()
+        last = self.sql("SELECT max(position) FROM event")[0][0]
+        wait_until(lambda: self.checkpoint()[0] >= last, 30, f"the checkpoint at {last}")
+        self.queue.take()
+        say(f"started again: the checkpoint says {self.checkpoint()[0]}")
+
+    def count(self):
+        step("6. Is anything missing?")
+        committed = {id for (id,) in self.sql("SELECT id FROM event")}
+        missing = committed - self.queue.times.keys()
+        twice = sum(1 for n in self.queue.times.values() if n > 1)
+        say(f"committed in the table   {len(committed):6}")
+        say(f"arrived in the queue     {len(self.queue.times):6}")
+        say(f"missing                  {len(missing):6}")
+        say(f"never committed          {len(self.queue.times.keys() - committed):6}")
+        say(f"arrived more than once   {twice:6}   (were under way when it was killed: same source, same id)")
+        say(f"order of each customer     {'kept' if self.queue.in_order else 'BROKEN'}")
+        return not missing and self.queue.times.keys() == committed and self.queue.in_order
+
+    def look_around(self):
+        step("Everything is still running. Look around:")
+        psql = f"psql -h {self.postgres.pghost} -p {self.postgres.pgport} -U penstock shop"
+        here = os.path.relpath(os.path.dirname(os.path.abspath(__file__)))
+        for what, command in [
+            ("its state", f"{os.path.relpath(PENSTOCK)} -c {self.config_file} status"),
+            ("the same as JSON", f"curl -s --unix-socket {self.home}/status.sock http://p/status"),
+            ("its log", f"tail -f {self.log_file}"),
+            ("the checkpoint", f"{psql} -c 'TABLE penstock.checkpoint'"),
+            ("another order", f"{psql} -c \"INSERT INTO event (id, source, type, streamid, streamversion, data) VALUES "
+                              "(gen_random_uuid()::text, '/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
+            ("how many wait in the queue", f"{here}/rabbitmq ctl {self.home}/rabbitmq list_queues"),
+            ("end it all", "tests/demo --stop"),
+        ]:
+            print(f"\n  # {what}\n  {command}")
+
+    def clean(self):
+        try:
+            with open(self.pid_file) as f:
+                pid = int(f.read())
+            with open(f"/proc/{pid}/cmdline") as f:
+                if self.config_file in f.read():
+                    os.kill(pid, signal.SIGTERM)
+                    wait_until(lambda: not os.path.exists(f"/proc/{pid}") or (self.daemon and self.daemon.poll() is not None), 25)
+        except (OSError, ValueError):
+            pass
+        for server in (self.postgres, self.rabbitmq):
+            server.started = os.path.exists(os.path.join(server.directory, "home"))
+            server.clean()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def run(self, keep):
+        self.start_servers()
+        self.make_tables()
+        self.write_configuration()
+        self.first_orders()
+        self.kill_half_way()
+        good = self.count()
+        if good and keep:
+            self.look_around()
+        return good
+
+
+def clean_kept():
+    if os.path.exists(KEPT):
+        with open(KEPT) as f:
+            Demo(f.read()).clean()
+        os.unlink(KEPT)
+
+
+def main():
+    clean_kept()
+    if "--stop" in sys.argv:
+        return 0
+    keep = "--keep" in sys.argv
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    demo = Demo(tempfile.mkdtemp(prefix="pk-demo."))
+    began = time.monotonic()
+    good = False
+    try:
+        good = demo.run(keep)
+    except Exception as e:      # noqa: BLE001  (the story ends here, with its reason)
+        print(f"\n{e}", file=sys.stderr)
+        if os.path.exists(demo.log_file):
+            with open(demo.log_file) as f:
+                print("".join(f.readlines()[-15:]), file=sys.stderr)
+    finally:
+        if good and keep:
+            with open(KEPT, "w") as f:
+                f.write(demo.home)
+        else:
+            demo.clean()
+    step(f"{'Nothing is missing.' if good else 'THE DEMO FAILED.'} {dim(f'({time.monotonic() - began:.0f} s)')}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
