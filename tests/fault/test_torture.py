@@ -240,7 +240,9 @@ class Torture(Case):
                 raise
             self.drain()
             self.look_at_deliveries()
-        wait_until(lambda: self.db.value("SELECT count(*) FROM event") >= EVENTS_AT_LEAST, 120, "enough was written")
+            writers.check()
+        wait_until(lambda: self.drain() or self.db.value("SELECT count(*) FROM event") >= EVENTS_AT_LEAST, 120,
+                   "enough was written", every=0.2)
         writers.stop()
 
         def everything_behind_the_checkpoint():

@@ -42,6 +42,9 @@ class Writers:
         for t in self.threads:
             t.join(30)
         self._resolve_prepared(random.Random(0), 0)
+        self.check()
+
+    def check(self):
         if self.errors:
             raise AssertionError(f"a writer failed: {self.errors[0]!r}")
 
@@ -59,13 +62,15 @@ class Writers:
                     connection = self._connect()
                 self._transaction(connection.cursor(), number, transaction, rng)
                 self.commits[number] += 1
-            except (psycopg2.OperationalError, psycopg2.InterfaceError):
-                # The server was stopped below us; whether that commit happened, the table knows.
+            except psycopg2.Error as e:
+                # Without a code it is the connection's end; 57P01 and its like say so themselves.
+                if e.pgcode is not None and e.pgcode[:2] not in ("57", "08") and e.pgcode != "42704":
+                    self.errors.append(e)
+                    return
+                # The server was stopped below us (whether that commit happened, the table knows),
+                # or the janitor was faster.
                 connection = None
                 time.sleep(0.1)
-            except Exception as e:      # noqa: BLE001  (told by stop)
-                self.errors.append(e)
-                return
             time.sleep(rng.random() * self.pause)
         if connection is not None:
             connection.close()
@@ -124,5 +129,5 @@ class Writers:
                 except psycopg2.errors.UndefinedObject:     # its writer was faster
                     pass
             connection.close()
-        except (psycopg2.OperationalError, psycopg2.InterfaceError):
+        except psycopg2.Error:      # the server is away: later
             pass
