@@ -55,14 +55,17 @@ MAINS = $(wildcard src/penstockd.c src/penstock.c)
 ROOMS = $(filter-out $(MAINS),$(sort $(wildcard src/*.c src/*/*.c)))
 UNITS = $(sort $(wildcard tests/unit/test_*.c tests/sim/test_*.c))
 BENCHES = $(sort $(wildcard tests/bench/*.c))
+# programs for a real server, built and run by the story of the same name
+REALS = $(sort $(wildcard tests/integration/test_*.c))
 # what several of them share: tests/unit/fail_alloc.c, a simulated world, …
 SUPPORT = $(filter-out $(UNITS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c)))
 
 PROGRAMS = $(MAINS:src/%.c=$(BUILD)/%)
 UNIT_PROGRAMS = $(UNITS:%.c=$(BUILD)/%)
 BENCH_PROGRAMS = $(BENCHES:%.c=$(BUILD)/%)
+REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
-OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(SUPPORT))
+OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
 .PHONY: all check check-unit bench install uninstall dist clean distclean FORCE
 .SECONDARY:
@@ -110,6 +113,9 @@ $(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(REAL_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
 # --- testing ---
 

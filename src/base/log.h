@@ -8,7 +8,13 @@
 
 /* Values of syslog(3). err: an operator must act; warning: degraded, carrying
  * on; notice: start, stop, reload, state change; info: milestones; debug: per event. */
-enum log_level { LOG_LEVEL_ERR = 3, LOG_LEVEL_WARNING = 4, LOG_LEVEL_NOTICE = 5, LOG_LEVEL_INFO = 6, LOG_LEVEL_DEBUG = 7 };
+enum log_level {
+    LOG_LEVEL_ERR = 3,
+    LOG_LEVEL_WARNING = 4,
+    LOG_LEVEL_NOTICE = 5,
+    LOG_LEVEL_INFO = 6,
+    LOG_LEVEL_DEBUG = 7,
+};
 
 /* Optional structured fields (surface.md "Journal"); NULL members are left out. Borrowed. */
 struct log_fields {

@@ -14,6 +14,7 @@
 
 struct reading {
     struct diag *diag;
+    size_t errors_before; /* in diag, not ours */
     struct yaml files[CONFIG_FILES_MAX]; /* the main file first */
     size_t file_count;
     bool incomplete; /* a file has no tree: what it would have defined is unknown */
@@ -153,7 +154,7 @@ static int read_main(const struct reading *r, struct config *c) {
 
 static int read_connections(struct reading *r, struct config *c) {
     struct named named[CONFIG_CONNECTIONS_MAX];
-    size_t count = collect(r, "connections", "a connection", named, CONFIG_CONNECTIONS_MAX);
+    size_t count = collect(r, "connections", "connection", named, CONFIG_CONNECTIONS_MAX);
     c->connections = calloc(count + 1, sizeof(*c->connections));
     r->kind_known = calloc(count + 1, sizeof(*r->kind_known));
     if (!c->connections || !r->kind_known)
@@ -167,9 +168,8 @@ static int read_connections(struct reading *r, struct config *c) {
 
 static int read_forwarders(const struct reading *r, struct config *c) {
     struct named named[CONFIG_FORWARDERS_MAX];
-    size_t errors = diag_count(r->diag, DIAG_ERROR);
-    size_t count = collect(r, "forwarders", "a forwarder", named, CONFIG_FORWARDERS_MAX);
-    if (count == 0 && diag_count(r->diag, DIAG_ERROR) == errors)
+    size_t count = collect(r, "forwarders", "forwarder", named, CONFIG_FORWARDERS_MAX);
+    if (count == 0 && diag_count(r->diag, DIAG_ERROR) == r->errors_before)
         diag_add(r->diag, DIAG_ERROR, (struct diag_place){r->files[0].file, 0, 0},
                  "there is no forwarder; at least one is needed under forwarders");
     c->forwarders = calloc(count + 1, sizeof(*c->forwarders));
@@ -205,13 +205,13 @@ int config_load(const char *path, struct diag *diag, struct config **ret_config)
     if (!r || !c)
         return -ENOMEM;
     r->diag = diag;
-    size_t errors = diag_count(diag, DIAG_ERROR);
+    r->errors_before = diag_count(diag, DIAG_ERROR);
     int result = read_files(r, path);
     if (result == 0 && !r->incomplete)
         result = read_config(r, c);
     if (result != 0)
         return result;
-    if (diag_count(diag, DIAG_ERROR) > errors)
+    if (diag_count(diag, DIAG_ERROR) > r->errors_before)
         return CONFIG_E_REFUSED;
     ASSERT(c->forwarder_count > 0);
     *ret_config = TAKE(c);

@@ -20,22 +20,22 @@ static int report_kind(const struct yaml_node *kind, struct diag *diag) {
     }
     CLEANUP(buf_done) struct buf kinds = BUF_INIT(1024);
     struct nearest nearest = {.word = yaml_text(kind)};
-    nearest_try(&nearest, POSTGRESQL);
+    nearest_try(&nearest, SPAN_LITERAL(POSTGRESQL));
     int r = buf_addf(&kinds, POSTGRESQL);
     for (size_t i = 0; r == 0 && sink_kind_at(i); i++) {
-        nearest_try(&nearest, sink_kind_at(i)->name);
+        nearest_try(&nearest, span_of(sink_kind_at(i)->name));
         r = buf_addf(&kinds, ", %s", sink_kind_at(i)->name);
     }
     if (r == 0)
         r = buf_terminate(&kinds);
     if (r != 0)
         return r;
-    if (nearest.found)
-        diag_add(diag, DIAG_ERROR, kind->place, "\"%.100s\" is no kind of connection; did you mean \"%s\"?", kind->text,
-                 nearest.found);
-    else
+    if (span_absent(nearest.found))
         diag_add(diag, DIAG_ERROR, kind->place, "\"%.100s\" is no kind of connection; allowed: %s", kind->text,
                  kinds.data);
+    else
+        diag_add(diag, DIAG_ERROR, kind->place, "\"%.100s\" is no kind of connection; did you mean \"%.*s\"?",
+                 kind->text, SPAN_ARGS(nearest.found));
     return 0;
 }
 
@@ -57,7 +57,7 @@ static const struct yaml_node *find_kind(const struct yaml_node *name, const str
 static int warn_of_passwords(const struct option *table, const void *options, const struct yaml_node *mapping,
                              struct diag *diag) {
     for (const struct option *o = table; o->key; o++) {
-        const struct yaml_node *value = mapping->kind == YAML_MAPPING ? yaml_find(mapping, o->key, NULL) : NULL;
+        const struct yaml_node *value = schema_find(mapping, o->key);
         char *text = o->kind == OPTION_TEXT ? *(char *const *)((const char *)options + o->offset) : NULL;
         if (!value || !text)
             continue;

@@ -37,13 +37,14 @@ static const struct yaml_node *find_needed(const struct reader *r, const char *k
 static void report_connection(const struct reader *r, const struct yaml_node *name) {
     struct nearest nearest = {.word = yaml_text(name)};
     for (size_t i = 0; i < r->peers->count; i++)
-        nearest_try(&nearest, r->peers->connections[i].name);
-    if (nearest.found)
-        diag_add(r->diag, DIAG_ERROR, name->place, "connection: there is no \"%.100s\" under connections; did you mean "
-                 "\"%s\"?", name->text, nearest.found);
-    else
+        nearest_try(&nearest, span_of(r->peers->connections[i].name));
+    if (span_absent(nearest.found))
         diag_add(r->diag, DIAG_ERROR, name->place,
                  "connection: there is no \"%.100s\" under connections; it must be described there", name->text);
+    else
+        diag_add(r->diag, DIAG_ERROR, name->place,
+                 "connection: there is no \"%.100s\" under connections; did you mean \"%.*s\"?", name->text,
+                 SPAN_ARGS(nearest.found));
 }
 
 static bool fits(const struct config_connection *c, bool sink) {
@@ -77,6 +78,10 @@ static const struct config_connection *find_connection(const struct reader *r, c
 
 /* Sink ------------------------------------------------------------------- */
 
+static void template_cleanup(struct template **t) {
+    template_free(*t);
+}
+
 static int read_idempotency_key(const struct reader *r, const struct yaml_node *node) {
     int result = config_keys_read(&config_keys_idempotency, node, NULL, r->diag);
     if (result != 0 || node->kind != YAML_MAPPING)
@@ -86,11 +91,10 @@ static int read_idempotency_key(const struct reader *r, const struct yaml_node *
         diag_add(r->diag, DIAG_ERROR, node->place, "idempotency_key: {header: NAME, value: TEMPLATE} is expected");
         return 0;
     }
-    struct template *t;
+    CLEANUP(template_cleanup) struct template *t = NULL;
     result = config_rules_compile(value, "value", r->diag, &t);
-    template_free(t);
-    bool usable = t != NULL && schema_is_text(header, "header", r->diag) && config_rules_is_header(header, r->diag);
-    if (result != 0 || !usable)
+    bool usable = schema_is_text(header, "header", r->diag) && config_rules_is_header(header, r->diag);
+    if (result != 0 || !usable || !t)
         return result;
     r->f->idempotency_header = strdup(header->text);
     r->f->idempotency_value = strdup(value->text);

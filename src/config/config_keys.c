@@ -47,7 +47,7 @@ static int check_order(struct span text, struct error *reterr) {
 static int check_policy(struct span text, struct error *reterr) {
     if (!span_is(text, "park"))
         return 0;
-    return refuse(reterr, "parking does not exist yet; hold is allowed");
+    return refuse(reterr, "parking does not exist yet; hold keeps the event until an operator acts");
 }
 
 static int check_rule_name(struct span text, struct error *reterr) {

@@ -201,9 +201,11 @@ static int read_destinations(struct reader *r, const struct yaml_node *to) {
         return 0;
     if (to->kind != YAML_SEQUENCE)
         return read_destination(r, to);
-    if (to->count == 0 || to->count > RULE_DESTINATIONS_MAX)
+    if (to->count == 0 || to->count > RULE_DESTINATIONS_MAX) {
         diag_add(r->diag, DIAG_ERROR, to->place, "to: a list of %zu; 1 to %d destinations are allowed", to->count,
                  RULE_DESTINATIONS_MAX);
+        return 0;
+    }
     int result = 0;
     for (size_t i = 0; result == 0 && i < to->count; i++)
         result = read_destination(r, to->children[i]);
@@ -213,14 +215,15 @@ static int read_destinations(struct reader *r, const struct yaml_node *to) {
 /* Rules ------------------------------------------------------------------ */
 
 static void check_shape(struct reader *r, const struct yaml_node *node, const struct config_rule_keys *keys) {
-    const struct yaml_node *to = yaml_find(node, "to", NULL), *go_on_key = NULL;
-    yaml_find(node, "continue", &go_on_key);
+    const struct yaml_node *to = yaml_find(node, "to", NULL), *go_on = yaml_find(node, "continue", NULL);
+    const struct yaml_node *skip = yaml_find(node, "skip", NULL);
+    bool says_no = !skip || (skip->kind == YAML_SCALAR && strcmp(skip->text, "false") == 0);
     if (to && keys->skip)
         diag_add(r->diag, DIAG_ERROR, to->place, "to: the rule skips; either to or skip: true is allowed");
-    if (!to && !keys->skip)
+    if (!to && says_no)
         diag_add(r->diag, DIAG_ERROR, node->place, "the rule says neither to nor skip: true; one of them is expected");
     if (keys->skip && keys->go_on)
-        diag_add(r->diag, DIAG_ERROR, go_on_key->place,
+        diag_add(r->diag, DIAG_ERROR, go_on->place,
                  "continue: a rule that skips ends the search; continue goes with to");
 }
 
@@ -256,12 +259,11 @@ static int read_rule_body(struct reader *r, const struct yaml_node *node, const 
     check_name(r, node, name);
     check_shape(r, node, keys);
     check_reachable(r, node, keys);
-    const struct yaml_node *filter_node = yaml_find(node, "filter", NULL);
+    const struct yaml_node *filter_node = yaml_find(node, "filter", NULL), *to = yaml_find(node, "to", NULL);
     if (filter_node)
         result = config_filter_read(filter_node, r->diag, &filter);
     if (result == 0)
-        result = rule_set_add_rule(r->f->rules, span_of(name), filter, keys->skip, keys->go_on);
-    const struct yaml_node *to = yaml_find(node, "to", NULL);
+        result = rule_set_add_rule(r->f->rules, span_of(name), filter, keys->skip && !to, keys->go_on);
     return result != 0 || !to ? result : read_destinations(r, to);
 }
 

@@ -38,14 +38,13 @@ static size_t edit_distance(struct span a, struct span b) {
     return last[b.len];
 }
 
-void nearest_try(struct nearest *n, const char *candidate) {
-    struct span other = span_of(candidate);
-    if (n->word.len == 0 || n->word.len > NEAREST_WORD_MAX || other.len > NEAREST_WORD_MAX)
+void nearest_try(struct nearest *n, struct span candidate) {
+    if (n->word.len == 0 || n->word.len > NEAREST_WORD_MAX || candidate.len > NEAREST_WORD_MAX)
         return;
-    size_t distance = edit_distance(n->word, other);
-    if (distance > least(3, 1 + other.len / 4)) /* a third wrong is another word */
+    size_t distance = edit_distance(n->word, candidate);
+    if (distance > least(3, 1 + candidate.len / 4)) /* a third wrong is another word */
         return;
-    if (n->found && n->distance <= distance)
+    if (!span_absent(n->found) && n->distance <= distance)
         return;
     n->found = candidate;
     n->distance = distance;

@@ -6,11 +6,11 @@
 
 /* Embedded: {.word = …}, then nearest_try for each valid word. */
 struct nearest {
-    struct span word; /* as written, wrong */
-    const char *found; /* NULL: none is near enough to be worth saying. Borrowed. */
+    struct span word;  /* as written, wrong */
+    struct span found; /* absent: none is near enough to be worth saying. Borrowed. */
     size_t distance;
 };
 
-void nearest_try(struct nearest *n, const char *candidate);
+void nearest_try(struct nearest *n, struct span candidate);
 
 #endif

@@ -17,7 +17,7 @@ static const struct unit duration_units[] = {
 };
 static const struct unit size_units[] = {
     {"GiB", INT64_C(1) << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1000000000}, {"MB", 1000000}, {"kB", 1000},
-    {"B", 1},
+    {"", 1},         {"B", 1},
 };
 
 static bool is_digit(char c) {
@@ -85,9 +85,6 @@ int quantity_read_duration(struct span text, int64_t *ret_us) {
 }
 
 int quantity_read_size(struct span text, int64_t *ret_bytes) {
-    size_t digits = count_digits(text);
-    if (digits > 0 && digits == text.len)
-        return read_digits(text, false, ret_bytes);
     return read_with_unit(text, size_units, ARRAY_LENGTH(size_units), ret_bytes);
 }
 

@@ -111,13 +111,14 @@ static int read_choice(const struct option *o, struct span text, int *ret_value,
             *ret_value = i;
             return 0;
         }
-        nearest_try(&nearest, o->choices[i]);
+        nearest_try(&nearest, span_of(o->choices[i]));
         if (r == 0)
             r = buf_addf(&allowed, "%s%s", i == 0 ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
     }
     if (r == 0)
-        r = nearest.found ? buf_addf(&allowed, " is allowed: did you mean \"%s\"?", nearest.found)
-                          : buf_addf(&allowed, " is allowed");
+        r = span_absent(nearest.found)
+                ? buf_addf(&allowed, " is allowed")
+                : buf_addf(&allowed, " is allowed: did you mean \"%.*s\"?", SPAN_ARGS(nearest.found));
     if (r == 0)
         r = buf_terminate(&allowed);
     return r != 0 ? r : fail(reterr, text, "is none of the choices", allowed.data);

@@ -50,7 +50,8 @@ bool schema_is_name(const struct yaml_node *node, const char *what, struct diag 
         valid = name_character(name.data[i], i == 0);
     if (!valid)
         diag_add(diag, DIAG_ERROR, node->place,
-                 "\"%.100s\" can't be %s; 1 to %d letters, digits, '-', '_' and '.' are allowed, a letter or digit first",
+                 "\"%.100s\" is no name for a %s; 1 to %d letters, digits, '-', '_', '.' are allowed, a letter or digit "
+                 "first",
                  name.data, what, SCHEMA_NAME_MAX);
     return valid;
 }
@@ -168,6 +169,35 @@ static int read_value(const struct option *o, const struct yaml_node *node, void
     return read_fallback(o, options); /* so that no further finding follows from this one */
 }
 
+/* Keys with a dot -------------------------------------------------------- */
+
+/* "tls" of "tls.ca_file"; absent without a dot. */
+static struct span group_of(const char *key) {
+    const char *dot = strchr(key, '.');
+    return dot ? (struct span){key, (size_t)(dot - key)} : SPAN_ABSENT;
+}
+
+/* Outside of groups: the key; of a group: its name. */
+static struct span outer_name(const char *key) {
+    struct span group = group_of(key);
+    return span_absent(group) ? span_of(key) : group;
+}
+
+static const struct yaml_node *find_outer(const struct yaml_node *mapping, struct span name) {
+    for (size_t i = 0; mapping->kind == YAML_MAPPING && i < yaml_pairs(mapping); i++)
+        if (yaml_key(mapping, i)->kind == YAML_SCALAR && span_equal(yaml_text(yaml_key(mapping, i)), name))
+            return yaml_value(mapping, i);
+    return NULL;
+}
+
+const struct yaml_node *schema_find(const struct yaml_node *mapping, const char *key) {
+    struct span group = group_of(key);
+    const struct yaml_node *outer = find_outer(mapping, outer_name(key));
+    if (!outer || span_absent(group))
+        return outer;
+    return find_outer(outer, span_of(key + group.len + 1));
+}
+
 /* What is not given ------------------------------------------------------ */
 
 static int copy_value(const struct option *from, const void *from_options, const struct option *to, void *options) {
@@ -192,7 +222,7 @@ static int read_absent(const struct schema *s, const struct option *o, void *opt
 static int read_part(const struct schema *s, const struct schema_part *part, const struct yaml_node *mapping,
                      struct diag *diag) {
     for (const struct option *o = part->table; o->key; o++) {
-        const struct yaml_node *value = mapping ? yaml_find(mapping, o->key, NULL) : NULL;
+        const struct yaml_node *value = mapping ? schema_find(mapping, o->key) : NULL;
         int r = value ? read_value(o, value, part->options, diag) : read_absent(s, o, part->options);
         if (r != 0)
             return r;
@@ -205,57 +235,106 @@ static int read_part(const struct schema *s, const struct schema_part *part, con
 
 /* Unknown keys ----------------------------------------------------------- */
 
-static bool known(const struct schema *s, const char *key, struct nearest *nearest) {
+/* Of the mapping itself (group absent) or of one group in it. */
+struct keys {
+    const struct schema *schema;
+    struct span group;
+};
+
+/* The name that the option has there; absent if it is elsewhere. */
+static struct span name_in(const struct keys *k, const char *key) {
+    struct span group = group_of(key);
+    if (span_absent(k->group))
+        return outer_name(key);
+    return span_equal(group, k->group) ? span_of(key + group.len + 1) : SPAN_ABSENT;
+}
+
+static bool known(const struct keys *k, struct span key, struct nearest *nearest) {
+    const struct schema *s = k->schema;
     for (size_t i = 0; i < s->part_count; i++)
         for (const struct option *o = s->parts[i].table; o->key; o++) {
-            if (strcmp(o->key, key) == 0)
+            struct span name = name_in(k, o->key);
+            if (!span_absent(name) && span_equal(name, key))
                 return true;
-            nearest_try(nearest, o->key);
+            if (!span_absent(name))
+                nearest_try(nearest, name);
         }
-    for (const char *const *other = s->others; other && *other; other++) {
-        if (strcmp(*other, key) == 0)
+    for (const char *const *other = s->others; span_absent(k->group) && other && *other; other++) {
+        if (span_is(key, *other))
             return true;
-        nearest_try(nearest, *other);
+        nearest_try(nearest, span_of(*other));
     }
     return false;
 }
 
-static int add_key_list(const struct schema *s, struct buf *b) {
+static int add_key_list(const struct keys *k, struct buf *b) {
+    const struct schema *s = k->schema;
+    struct span last = SPAN_ABSENT; /* a group's options follow each other */
     int r = 0;
-    for (const char *const *other = s->others; r == 0 && other && *other; other++)
+    for (const char *const *other = s->others; r == 0 && span_absent(k->group) && other && *other; other++)
         r = buf_addf(b, "%s%s", b->len > 0 ? ", " : "", *other);
     for (size_t i = 0; i < s->part_count; i++)
-        for (const struct option *o = s->parts[i].table; r == 0 && o->key; o++)
-            r = buf_addf(b, "%s%s", b->len > 0 ? ", " : "", o->key);
+        for (const struct option *o = s->parts[i].table; r == 0 && o->key; o++) {
+            struct span name = name_in(k, o->key);
+            if (!span_absent(name) && !span_equal(name, last))
+                r = buf_addf(b, "%s%.*s", b->len > 0 ? ", " : "", SPAN_ARGS(name));
+            last = name;
+        }
     return r != 0 ? r : buf_terminate(b);
 }
 
-static int report_unknown(const struct schema *s, const struct yaml_node *key, const char *meant, struct diag *diag) {
-    for (const struct schema_later *l = s->later; l && l->key; l++)
-        if (strcmp(l->key, key->text) == 0) {
-            diag_add(diag, DIAG_ERROR, key->place, "%s: %s", key->text, l->sentence);
-            return 0;
-        }
-    if (meant) {
-        diag_add(diag, DIAG_ERROR, key->place, "\"%.100s\" is no key of %s; did you mean \"%s\"?", key->text, s->name,
-                 meant);
+static const char *find_later(const struct keys *k, struct span key) {
+    for (const struct schema_later *l = k->schema->later; span_absent(k->group) && l && l->key; l++)
+        if (span_is(key, l->key))
+            return l->sentence;
+    return NULL;
+}
+
+static int report_unknown(const struct keys *k, const struct yaml_node *key, struct span meant, struct diag *diag) {
+    struct span name = span_absent(k->group) ? span_of(k->schema->name) : k->group;
+    const char *later = find_later(k, yaml_text(key));
+    if (later) {
+        diag_add(diag, DIAG_ERROR, key->place, "%s: %s", key->text, later);
         return 0;
     }
-    CLEANUP(buf_done) struct buf keys = BUF_INIT(4096);
-    int r = add_key_list(s, &keys);
+    if (!span_absent(meant)) {
+        diag_add(diag, DIAG_ERROR, key->place, "\"%.100s\" is no key of %.*s; did you mean \"%.*s\"?", key->text,
+                 SPAN_ARGS(name), SPAN_ARGS(meant));
+        return 0;
+    }
+    CLEANUP(buf_done) struct buf list = BUF_INIT(4096);
+    int r = add_key_list(k, &list);
     if (r == 0)
-        diag_add(diag, DIAG_ERROR, key->place, "\"%.100s\" is no key of %s; %s%s", key->text, s->name,
-                 keys.len > 0 ? "allowed: " : "it has no keys", keys.data);
+        diag_add(diag, DIAG_ERROR, key->place, "\"%.100s\" is no key of %.*s; %s%s", key->text, SPAN_ARGS(name),
+                 list.len > 0 ? "allowed: " : "it has no keys", list.data);
     return r;
 }
 
-static int check_keys(const struct schema *s, const struct yaml_node *mapping, struct diag *diag) {
-    for (size_t i = 0; i < yaml_pairs(mapping); i++) {
+static int check_keys(const struct keys *k, const struct yaml_node *mapping, struct diag *diag) {
+    for (size_t i = 0; mapping->kind == YAML_MAPPING && i < yaml_pairs(mapping); i++) {
         const struct yaml_node *key = yaml_key(mapping, i);
         if (key->kind != YAML_SCALAR)
             continue;
         struct nearest nearest = {.word = yaml_text(key)};
-        int r = known(s, key->text, &nearest) ? 0 : report_unknown(s, key, nearest.found, diag);
+        int r = known(k, yaml_text(key), &nearest) ? 0 : report_unknown(k, key, nearest.found, diag);
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+/* The groups of one table, each once. */
+static int check_groups(const struct schema *s, const struct option *table, const struct yaml_node *mapping,
+                        struct diag *diag) {
+    struct span last = SPAN_ABSENT;
+    for (const struct option *o = table; o->key; o++) {
+        struct keys keys = {s, group_of(o->key)};
+        bool again = span_equal(keys.group, last);
+        last = keys.group;
+        const struct yaml_node *value = span_absent(keys.group) || again ? NULL : find_outer(mapping, keys.group);
+        if (!value || !schema_is_mapping(value, o->key, diag))
+            continue;
+        int r = check_keys(&keys, value, diag);
         if (r != 0)
             return r;
     }
@@ -270,7 +349,10 @@ int schema_read(const struct schema *s, const struct yaml_node *mapping, struct 
         without_keys.place = mapping->place;
         mapping = &without_keys;
     }
-    int r = mapping ? check_keys(s, mapping, diag) : 0;
+    struct keys all = {s, SPAN_ABSENT};
+    int r = mapping ? check_keys(&all, mapping, diag) : 0;
+    for (size_t i = 0; r == 0 && mapping && i < s->part_count; i++)
+        r = check_groups(s, s->parts[i].table, mapping, diag);
     for (size_t i = 0; r == 0 && i < s->part_count; i++)
         r = read_part(s, &s->parts[i], mapping, diag);
     return r;

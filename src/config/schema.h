@@ -32,6 +32,10 @@ struct schema {
  * what is required is not asked for. The structs are zeroed before. 0; -ENOMEM. */
 int schema_read(const struct schema *s, const struct yaml_node *mapping, struct diag *diag) MUST_CHECK;
 
+/* The value of an option's key, inside a mapping of its own if there is a dot
+ * in the key. NULL: not given, or mapping is none. */
+const struct yaml_node *schema_find(const struct yaml_node *mapping, const char *key);
+
 /* For callers that read values themselves: true if the node is that; else a
  * finding is made, unless it has one already. An empty value is a mapping without keys. */
 bool schema_is_mapping(const struct yaml_node *node, const char *name, struct diag *diag);

@@ -8,6 +8,7 @@
 #include "config/scalar.h"
 
 #define WRITER_SCALAR_MAX (2 * YAML_BYTES_MAX)
+#define WRITER_GROUP_MAX 32
 
 static void add(struct writer *w, struct span s) {
     if (w->result == 0)
@@ -177,14 +178,21 @@ static void write_item(struct writer *w, const struct yaml_node *item) {
     writer_close_item(w);
 }
 
+static void write_scalar(struct writer *w, const char *key, const struct yaml_node *node) {
+    struct span text = yaml_text(node);
+    if (yaml_empty(node))
+        writer_plain(w, key, SPAN_LITERAL("{}")); /* the places that take nothing take a mapping */
+    else if (node->plain && (span_is(text, "true") || span_is(text, "false")))
+        writer_plain(w, key, text);
+    else
+        writer_text(w, key, text);
+}
+
 /* As deep as the tree: YAML_DEPTH_MAX. */
 void writer_node(struct writer *w, const char *key, const struct yaml_node *node) {
     switch (node->kind) {
     case YAML_SCALAR:
-        if (yaml_empty(node))
-            writer_plain(w, key, SPAN_LITERAL("{}")); /* the places that take nothing take a mapping */
-        else
-            writer_text(w, key, yaml_text(node));
+        write_scalar(w, key, node);
         return;
     case YAML_MAPPING:
         writer_open_mapping(w, key);
@@ -239,34 +247,42 @@ static void write_masked_text(struct writer *w, const char *key, struct span tex
         writer_text(w, key, buf_span(&masked));
 }
 
-static void write_value(struct writer *w, const struct option *o, const void *options) {
+static void write_value(struct writer *w, const struct option *o, const char *key, const void *options) {
     CLEANUP(buf_done) struct buf value = BUF_INIT(WRITER_SCALAR_MAX);
     if (w->result == 0)
         w->result = scalar_add(o, options, &value);
     if (w->result != 0)
         return;
     if (o->kind == OPTION_CHOICE)
-        writer_text(w, o->key, buf_span(&value));
+        writer_text(w, key, buf_span(&value));
     else
-        writer_plain(w, o->key, buf_span(&value));
+        writer_plain(w, key, buf_span(&value));
 }
 
-static void write_option(struct writer *w, const struct option *o, const void *options, bool mask_texts) {
+static bool has_value(const struct option *o, const void *options) {
+    const void *member = (const char *)options + o->offset;
+    if (o->kind == OPTION_TEXT)
+        return *(char *const *)member != NULL;
+    return o->kind != OPTION_SECRET || ((const struct secret *)member)->kind != SECRET_NONE;
+}
+
+static void write_option(struct writer *w, const struct option *o, const char *key, const void *options,
+                         bool mask_texts) {
     const void *member = (const char *)options + o->offset;
     struct span text;
     switch (o->kind) {
     case OPTION_SECRET:
-        write_secret(w, o->key, member);
+        write_secret(w, key, member);
         return;
     case OPTION_TEXTS:
-        write_texts(w, o->key, member);
+        write_texts(w, key, member);
         return;
     case OPTION_TEXT:
         text = span_of(*(char *const *)member);
-        if (!span_absent(text) && mask_texts)
-            write_masked_text(w, o->key, text);
-        else if (!span_absent(text))
-            writer_text(w, o->key, text);
+        if (mask_texts)
+            write_masked_text(w, key, text);
+        else
+            writer_text(w, key, text);
         return;
     case OPTION_BOOLEAN:
     case OPTION_INTEGER:
@@ -274,12 +290,34 @@ static void write_option(struct writer *w, const struct option *o, const void *o
     case OPTION_SIZE:
     case OPTION_DECIMAL:
     case OPTION_CHOICE:
-        write_value(w, o, options);
+        write_value(w, o, key, options);
         return;
     }
 }
 
+/* Opens and closes the mapping that a dot in a key stands for; its options follow each other. */
+static void enter_group(struct writer *w, const char *key, char *current) {
+    const char *dot = strchr(key, '.');
+    size_t len = dot ? (size_t)(dot - key) : 0;
+    ASSERT(len < WRITER_GROUP_MAX);
+    if (strlen(current) == len && strncmp(current, key, len) == 0)
+        return;
+    if (current[0] != '\0')
+        writer_close_mapping(w);
+    memcpy(current, key, len);
+    current[len] = '\0';
+    if (len > 0)
+        writer_open_mapping(w, current);
+}
+
 void writer_table(struct writer *w, const struct option *table, const void *options, bool mask_texts) {
-    for (const struct option *o = table; o->key && w->result == 0; o++)
-        write_option(w, o, options, mask_texts);
+    char group[WRITER_GROUP_MAX] = "";
+    for (const struct option *o = table; o->key && w->result == 0; o++) {
+        if (!has_value(o, options))
+            continue;
+        enter_group(w, o->key, group);
+        write_option(w, o, o->key + (group[0] != '\0' ? strlen(group) + 1 : 0), options, mask_texts);
+    }
+    if (group[0] != '\0')
+        writer_close_mapping(w);
 }

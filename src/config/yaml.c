@@ -123,7 +123,7 @@ static void node_cleanup(struct yaml_node **n) {
 
 static int node_new(struct builder *b, yaml_mark_t mark, enum yaml_kind kind, struct yaml_node **ret_node) {
     if (++b->nodes > YAML_NODES_MAX) {
-        diag_add(b->diag, DIAG_ERROR, place_of_mark(b, mark), "more than %d keys and values; that many are allowed",
+        diag_add(b->diag, DIAG_ERROR, place_of_mark(b, mark), "too many keys and values; %d are allowed",
                  YAML_NODES_MAX);
         return YAML_E_REFUSED;
     }
@@ -258,7 +258,7 @@ static int build_children(struct builder *b, unsigned depth, struct yaml_node *n
 static int build_collection(struct builder *b, const yaml_event_t *event, unsigned depth, struct yaml_node **ret_node) {
     bool mapping = event->type == YAML_MAPPING_START_EVENT;
     if (depth == YAML_DEPTH_MAX) {
-        diag_add(b->diag, DIAG_ERROR, place_of_mark(b, event->start_mark), "nested deeper than %d; that deep is allowed",
+        diag_add(b->diag, DIAG_ERROR, place_of_mark(b, event->start_mark), "nested too deep; %d levels are allowed",
                  YAML_DEPTH_MAX);
         return YAML_E_REFUSED;
     }
@@ -361,7 +361,7 @@ static struct span without_byte_order_mark(struct span text) {
 
 int yaml_parse(struct span text, const char *file, struct diag *diag, struct yaml *ret_yaml) {
     if (text.len > YAML_BYTES_MAX) {
-        diag_add(diag, DIAG_ERROR, (struct diag_place){file, 0, 0}, "larger than 1 MiB; that much is allowed");
+        diag_add(diag, DIAG_ERROR, (struct diag_place){file, 0, 0}, "too large; 1 MiB is allowed");
         return YAML_E_REFUSED;
     }
     struct yaml y = {.file = strdup(file)};

@@ -16,7 +16,6 @@ enum uri_class {
     URI_QUESTION = 1 << 7,
     URI_PERCENT = 1 << 8, /* with two hex digits */
     URI_HASH = 1 << 9,    /* only before a fragment */
-    URI_BRACKET = 1 << 10, /* ], only behind an IP literal */
 
     URI_UNRESERVED = URI_ALPHA | URI_DIGIT | URI_MARK,
     URI_REG_NAME = URI_UNRESERVED | URI_PERCENT | URI_SUB_DELIM,
@@ -32,7 +31,7 @@ static const uint16_t CLASSES[256] = {
     ['('] = URI_SUB_DELIM, [')'] = URI_SUB_DELIM, ['*'] = URI_SUB_DELIM, ['+'] = URI_SUB_DELIM,
     [','] = URI_SUB_DELIM, [';'] = URI_SUB_DELIM, ['='] = URI_SUB_DELIM, [':'] = URI_COLON,
     ['@'] = URI_AT,        ['/'] = URI_SLASH,     ['?'] = URI_QUESTION,  ['%'] = URI_PERCENT,
-    ['#'] = URI_HASH,      [']'] = URI_BRACKET,
+    ['#'] = URI_HASH,
 };
 
 static int class_of(char c) {
@@ -43,28 +42,31 @@ static bool is_hex(char c) {
     return (class_of(c) & URI_DIGIT) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-static bool only(struct span s, int classes) {
-    for (size_t i = 0; i < s.len; i++) {
-        if (!(class_of(s.data[i]) & classes))
-            return false;
-        if (s.data[i] == '%' && (s.len - i < 3 || !is_hex(s.data[i + 1]) || !is_hex(s.data[i + 2])))
-            return false;
-    }
-    return true;
-}
-
 static struct span from(struct span s, size_t at) {
     return (struct span){s.data + at, s.len - at};
 }
 
-/* Cuts s before the first character of those classes; returns what stands before it. */
-static struct span take_until(struct span *s, int stops) {
+/* Takes the longest run of those classes from the front. */
+static struct span take(struct span *s, int classes) {
     size_t len = 0;
-    while (len < s->len && !(class_of(s->data[len]) & stops))
-        len++;
+    for (; len < s->len && (class_of(s->data[len]) & classes); len++)
+        if (s->data[len] == '%' && (s->len - len < 3 || !is_hex(s->data[len + 1]) || !is_hex(s->data[len + 2])))
+            break;
     struct span taken = {s->data, len};
     *s = from(*s, len);
     return taken;
+}
+
+static bool take_one(struct span *s, char c) {
+    if (s->len == 0 || s->data[0] != c)
+        return false;
+    *s = from(*s, 1);
+    return true;
+}
+
+static bool only(struct span s, int classes) {
+    take(&s, classes);
+    return s.len == 0;
 }
 
 /* IPvFuture = "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ) */
@@ -90,26 +92,28 @@ static bool ip_literal_valid(struct span s) {
     return inet_pton(AF_INET6, text, &address) == 1;
 }
 
-/* authority = [ userinfo "@" ] host [ ":" port ] */
-static bool authority_valid(struct span s) {
-    const char *at = s.len > 0 ? memchr(s.data, '@', s.len) : NULL;
-    if (at) {
-        if (!only((struct span){s.data, (size_t)(at - s.data)}, URI_USERINFO))
-            return false;
-        s = from(s, (size_t)(at - s.data) + 1);
-    }
-    if (s.len > 0 && s.data[0] == '[') {
-        s = from(s, 1);
-        struct span literal = take_until(&s, URI_BRACKET);
-        if (s.len == 0 || !ip_literal_valid(literal))
-            return false;
-        s = from(s, 1);
-        if (s.len > 0 && s.data[0] != ':')
-            return false;
-    } else if (!only(take_until(&s, URI_COLON), URI_REG_NAME)) {
+/* IP-literal = "[" ( IPv6address / IPvFuture  ) "]" */
+static bool take_ip_literal(struct span *s) {
+    const char *end = memchr(s->data, ']', s->len);
+    if (!end || !ip_literal_valid((struct span){s->data, (size_t)(end - s->data)}))
         return false;
-    }
-    return s.len == 0 || only(from(s, 1), URI_DIGIT);
+    *s = from(*s, (size_t)(end - s->data) + 1);
+    return true;
+}
+
+/* authority = [ userinfo "@" ] host [ ":" port ]; ends where a path, query or fragment may begin. */
+static bool take_authority(struct span *s) {
+    struct span rest = *s;
+    take(&rest, URI_USERINFO);
+    if (take_one(&rest, '@'))
+        *s = rest;
+    if (!take_one(s, '['))
+        take(s, URI_REG_NAME);
+    else if (!take_ip_literal(s))
+        return false;
+    if (take_one(s, ':'))
+        take(s, URI_DIGIT);
+    return s->len == 0 || (class_of(s->data[0]) & (URI_SLASH | URI_QUESTION | URI_HASH));
 }
 
 /* scheme = ALPHA *( ALPHA / DIGIT / "+" / "-" / "." ), then ":"; its length with the colon, 0: none. */
@@ -126,28 +130,28 @@ static size_t scheme_length(struct span s) {
     return 0;
 }
 
+/* path-noscheme: what is before a colon in the first segment would have been a scheme. */
+static bool colon_in_first_segment(struct span path) {
+    take(&path, URI_REG_NAME | URI_AT);
+    return path.len > 0 && path.data[0] == ':';
+}
+
 /* hier-part or relative-part, then query and fragment. */
 static bool rest_valid(struct span s, bool has_scheme) {
     bool has_authority = s.len >= 2 && s.data[0] == '/' && s.data[1] == '/';
     if (has_authority) {
         s = from(s, 2);
-        if (!authority_valid(take_until(&s, URI_SLASH | URI_QUESTION | URI_HASH)))
+        if (!take_authority(&s))
             return false;
     }
-    struct span path = take_until(&s, URI_QUESTION | URI_HASH);
-    struct span first_segment = path;
-    first_segment = take_until(&first_segment, URI_SLASH);
-    /* path-noscheme: a colon in the first segment would have been a scheme's */
-    if (!has_scheme && !has_authority && first_segment.len > 0 && memchr(first_segment.data, ':', first_segment.len))
+    struct span path = take(&s, URI_PATH);
+    if (!has_scheme && !has_authority && colon_in_first_segment(path))
         return false;
-    if (!only(path, URI_PATH))
-        return false;
-    if (s.len > 0 && s.data[0] == '?') {
-        s = from(s, 1);
-        if (!only(take_until(&s, URI_HASH), URI_QUERY))
-            return false;
-    }
-    return s.len == 0 || only(from(s, 1), URI_QUERY);
+    if (take_one(&s, '?'))
+        take(&s, URI_QUERY);
+    if (take_one(&s, '#'))
+        take(&s, URI_QUERY);
+    return s.len == 0;
 }
 
 bool uri_reference_valid(struct span text) {

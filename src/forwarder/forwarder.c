@@ -287,7 +287,8 @@ static void finish(struct forwarder *f, int64_t now_us) {
         snprintf(repeats, sizeof repeats, "up to %" PRIu32 " events", again);
     struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
     log_say(f->late ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, &fields,
-            "stopped%s: %" PRIu64 " confirmed since start, checkpoint at position %s, read up to position %s, %s will be sent again",
+            "stopped%s: %" PRIu64 " confirmed since start, checkpoint at position %s, read up to position %s,"
+            " %s will be sent again",
             f->late ? " late" : "", f->counts.confirmed, saved, read, repeats);
 }
 

@@ -109,7 +109,7 @@ static const char indexes_sql[] =
     " FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam"
     " WHERE i.indrelid = $1 AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree') AS indexes";
 
-enum { OID_OID = 26, OID_TEXT = 25 };
+#define OID_OID 26
 
 static struct pgconn_param oid_param(uint32_t oid, char text[16]) {
     int len = snprintf(text, 16, "%" PRIu32, oid);
@@ -117,13 +117,13 @@ static struct pgconn_param oid_param(uint32_t oid, char text[16]) {
 }
 
 static struct pgconn_param text_param(const char *text) {
-    return (struct pgconn_param){span_of(text), OID_TEXT};
+    return (struct pgconn_param){span_of(text), TABLE_OID_TEXT};
 }
 
 static int send_rows(struct inspect *in, int64_t now_us, struct error *reterr) {
     CLEANUP(words_done) struct words w = {0};
     CLEANUP(buf_done) struct buf sql = BUF_INIT(4096);
-    bool bigint = table_column(in->table, TABLE_TRANSACTION_ID)->oid == 20;
+    bool bigint = table_column(in->table, TABLE_TRANSACTION_ID)->oid == TABLE_OID_INT8;
     int r = find_words(in, &w);
     if (r == 0)
         r = buf_addf(&sql, "SELECT EXISTS (SELECT FROM %s WHERE %s >= pg_snapshot_xmax(pg_current_snapshot())%s)",
@@ -245,35 +245,38 @@ static const char *key_of(const struct table_column *c) {
 }
 
 static void judge_transaction_id(struct inspect *in, const struct table_column *c, const struct words *w) {
-    if (!c->found) {
-        find(in, REFUSES, "%s has no transaction-id column %s, without which a late commit can't be told from none: "
-             "ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT pg_current_xact_id(); %s %s (%s, %s);",
-             w->table.data, w->xid.data, w->table.data, w->xid.data, create_index(in), w->table.data, w->xid.data,
-             w->position.data);
-        return;
-    }
     if (!c->not_null)
         find(in, REFUSES, "column %s may be NULL, and rows without it would be passed over: ALTER TABLE %s ALTER COLUMN %s SET "
              "NOT NULL;", w->xid.data, w->table.data, w->xid.data);
     if (!c->from_transaction)
         find(in, WARNS, "column %s does not default to the transaction's id; that is only right if each writer sets it to "
              "pg_current_xact_id(): ALTER TABLE %s ALTER COLUMN %s SET DEFAULT pg_current_xact_id()%s;", w->xid.data,
-             w->table.data, w->xid.data, c->oid == 20 ? "::text::bigint" : "");
+             w->table.data, w->xid.data, c->oid == TABLE_OID_INT8 ? "::text::bigint" : "");
+}
+
+static void judge_absent(struct inspect *in, const struct table_column *c, const struct words *w) {
+    if (c->role == TABLE_TRANSACTION_ID)
+        find(in, REFUSES, "%s has no transaction-id column %s, without which a late commit can't be told from none: "
+             "ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT pg_current_xact_id(); %s %s (%s, %s);",
+             w->table.data, w->xid.data, w->table.data, w->xid.data, create_index(in), w->table.data, w->xid.data,
+             w->position.data);
+    else if (c->needed)
+        find(in, REFUSES, "%s has no column \"%s\"; set columns: {%s: NAME} to the one it has%s", w->table.data, c->column,
+             key_of(c), c->role == ROW_SOURCE || c->role == ROW_TYPE ? ", or to {value: …}" : "");
 }
 
 static void judge_column(struct inspect *in, const struct table_column *c, const struct words *w) {
-    if (c->role == TABLE_TRANSACTION_ID)
-        judge_transaction_id(in, c, w);
-    else if (!c->found && c->needed)
-        find(in, REFUSES, "%s has no column \"%s\"; set columns: {%s: NAME} to the one it has%s", w->table.data, c->column,
-             key_of(c), c->role == ROW_SOURCE || c->role == ROW_TYPE ? ", or to {value: …}" : "");
-    if (!c->found)
+    if (!c->found) {
+        judge_absent(in, c, w);
         return;
+    }
     const char *allowed = table_unfit(c->role, c->oid);
     if (allowed)
         find(in, REFUSES, "column \"%s\" of %s is of type %s; as %s it must be %s", c->column, w->table.data, c->type, key_of(c),
              allowed);
-    if (c->role == ROW_POSITION && !c->not_null)
+    else if (c->role == TABLE_TRANSACTION_ID)
+        judge_transaction_id(in, c, w);
+    else if (c->role == ROW_POSITION && !c->not_null)
         find(in, REFUSES, "column %s may be NULL, and rows without it would be passed over: ALTER TABLE %s ALTER COLUMN %s SET "
              "NOT NULL;", w->position.data, w->table.data, w->position.data);
 }

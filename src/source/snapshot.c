@@ -9,8 +9,6 @@
 
 #define SQL_MAX_BYTES (256 * 1024)
 
-enum { OID_INT8 = 20, OID_TEXT = 25, OID_VARCHAR = 1043, OID_BPCHAR = 1042, OID_BYTEA = 17, OID_PG_SNAPSHOT = 5038 };
-
 /* Pieces of SQL that all statements share. The table is `e`, what a piece calls
  * c0, c1 … are the wanted columns as they are stored: large ones travel as
  * pointers through sorts and materialized parts, and are loaded behind the limit. */
@@ -40,7 +38,7 @@ static int add_column(struct buf *b, const char *before, const struct table_colu
 
 /* Is octet_length known without loading a value of that type? */
 static bool has_stored_length(uint32_t oid) {
-    return oid == OID_TEXT || oid == OID_VARCHAR || oid == OID_BPCHAR || oid == OID_BYTEA;
+    return oid == TABLE_OID_TEXT || oid == TABLE_OID_VARCHAR || oid == TABLE_OID_BPCHAR || oid == TABLE_OID_BYTEA;
 }
 
 static int add_out(struct snapshot_sql *s, struct pieces *p, enum row_role role, enum row_form form, struct span name,
@@ -102,7 +100,7 @@ static int add_position(struct snapshot_sql *s, struct pieces *p, const struct t
 
 static int make_pieces(struct snapshot_sql *s, struct pieces *p, const struct table *t, int64_t max_data_bytes) {
     const struct table_column *xid = table_column(t, TABLE_TRANSACTION_ID);
-    bool bigint = xid->oid == OID_INT8;
+    bool bigint = xid->oid == TABLE_OID_INT8;
     p->xid8 = bigint ? "::text::xid8" : "";
     p->from_xid8 = bigint ? "::text::bigint" : "";
     int r = table_name_quote(&t->name, &p->from);
@@ -236,12 +234,12 @@ void snapshot_done(struct snapshot_sql *s) {
 #define NUMBER_SIZE 24
 
 static struct pgconn_param snapshot_param(struct span text) {
-    return (struct pgconn_param){text, OID_PG_SNAPSHOT};
+    return (struct pgconn_param){text, TABLE_OID_PG_SNAPSHOT};
 }
 
 static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
     int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, OID_INT8};
+    return (struct pgconn_param){{text, (size_t)len}, TABLE_OID_INT8};
 }
 
 int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struct span cursor_snapshot, int64_t now_us,

@@ -219,37 +219,17 @@ const struct table_column *table_column(const struct table *t, int role) {
     return NULL;
 }
 
-/* Types (oids of pg_type.dat, which never change). --------------------------- */
-
-enum {
-    OID_BOOL = 16,
-    OID_BYTEA = 17,
-    OID_NAME = 19,
-    OID_INT8 = 20,
-    OID_INT2 = 21,
-    OID_INT4 = 23,
-    OID_TEXT = 25,
-    OID_JSON = 114,
-    OID_XML = 142,
-    OID_BPCHAR = 1042,
-    OID_VARCHAR = 1043,
-    OID_DATE = 1082,
-    OID_TIMESTAMP = 1114,
-    OID_TIMESTAMPTZ = 1184,
-    OID_UUID = 2950,
-    OID_JSONB = 3802,
-    OID_XID8 = 5069,
-};
+/* Types. -------------------------------------------------------------------- */
 
 enum row_form table_form(uint32_t oid, bool *ret_cast) {
     static const struct {
         uint32_t oid;
         enum row_form form;
     } known[] = {
-        {OID_TEXT, ROW_FORM_TEXT}, {OID_VARCHAR, ROW_FORM_TEXT}, {OID_BPCHAR, ROW_FORM_TEXT}, {OID_NAME, ROW_FORM_TEXT},
-        {OID_JSON, ROW_FORM_JSON}, {OID_JSONB, ROW_FORM_JSONB}, {OID_BYTEA, ROW_FORM_BYTEA}, {OID_UUID, ROW_FORM_UUID},
-        {OID_INT2, ROW_FORM_INT2}, {OID_INT4, ROW_FORM_INT4}, {OID_INT8, ROW_FORM_INT8}, {OID_BOOL, ROW_FORM_BOOL},
-        {OID_TIMESTAMPTZ, ROW_FORM_TIMESTAMPTZ}, {OID_TIMESTAMP, ROW_FORM_TIMESTAMP}, {OID_DATE, ROW_FORM_DATE},
+        {TABLE_OID_TEXT, ROW_FORM_TEXT}, {TABLE_OID_VARCHAR, ROW_FORM_TEXT}, {TABLE_OID_BPCHAR, ROW_FORM_TEXT}, {TABLE_OID_NAME, ROW_FORM_TEXT},
+        {TABLE_OID_JSON, ROW_FORM_JSON}, {TABLE_OID_JSONB, ROW_FORM_JSONB}, {TABLE_OID_BYTEA, ROW_FORM_BYTEA}, {TABLE_OID_UUID, ROW_FORM_UUID},
+        {TABLE_OID_INT2, ROW_FORM_INT2}, {TABLE_OID_INT4, ROW_FORM_INT4}, {TABLE_OID_INT8, ROW_FORM_INT8}, {TABLE_OID_BOOL, ROW_FORM_BOOL},
+        {TABLE_OID_TIMESTAMPTZ, ROW_FORM_TIMESTAMPTZ}, {TABLE_OID_TIMESTAMP, ROW_FORM_TIMESTAMP}, {TABLE_OID_DATE, ROW_FORM_DATE},
     };
     *ret_cast = false;
     for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
@@ -261,11 +241,11 @@ enum row_form table_form(uint32_t oid, bool *ret_cast) {
 }
 
 static bool is_integer(uint32_t oid) {
-    return oid == OID_INT2 || oid == OID_INT4 || oid == OID_INT8;
+    return oid == TABLE_OID_INT2 || oid == TABLE_OID_INT4 || oid == TABLE_OID_INT8;
 }
 
 static bool is_text(uint32_t oid) {
-    return oid == OID_TEXT || oid == OID_VARCHAR || oid == OID_BPCHAR;
+    return oid == TABLE_OID_TEXT || oid == TABLE_OID_VARCHAR || oid == TABLE_OID_BPCHAR;
 }
 
 const char *table_unfit(int role, uint32_t oid) {
@@ -273,11 +253,11 @@ const char *table_unfit(int role, uint32_t oid) {
     case ROW_POSITION:
         return is_integer(oid) ? NULL : "bigint, integer or smallint";
     case TABLE_TRANSACTION_ID:
-        return oid == OID_XID8 || oid == OID_INT8 ? NULL : "xid8 or bigint";
+        return oid == TABLE_OID_XID8 || oid == TABLE_OID_INT8 ? NULL : "xid8 or bigint";
     case ROW_EXTENSIONS:
-        return oid == OID_JSONB || oid == OID_JSON ? NULL : "jsonb or json";
+        return oid == TABLE_OID_JSONB || oid == TABLE_OID_JSON ? NULL : "jsonb or json";
     case ROW_DATA:
-        return is_text(oid) || oid == OID_JSON || oid == OID_JSONB || oid == OID_BYTEA || oid == OID_XML
+        return is_text(oid) || oid == TABLE_OID_JSON || oid == TABLE_OID_JSONB || oid == TABLE_OID_BYTEA || oid == TABLE_OID_XML
                    ? NULL
                    : "json, jsonb, text, varchar, xml or bytea";
     default:

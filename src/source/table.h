@@ -9,6 +9,28 @@
 /* Beside the roles of a row: needed to read it, not part of it. */
 #define TABLE_TRANSACTION_ID ROW_ROLE_COUNT
 
+/* Types by their oids in pg_type.dat, which never change. */
+enum {
+    TABLE_OID_BOOL = 16,
+    TABLE_OID_BYTEA = 17,
+    TABLE_OID_NAME = 19,
+    TABLE_OID_INT8 = 20,
+    TABLE_OID_INT2 = 21,
+    TABLE_OID_INT4 = 23,
+    TABLE_OID_TEXT = 25,
+    TABLE_OID_JSON = 114,
+    TABLE_OID_XML = 142,
+    TABLE_OID_BPCHAR = 1042,
+    TABLE_OID_VARCHAR = 1043,
+    TABLE_OID_DATE = 1082,
+    TABLE_OID_TIMESTAMP = 1114,
+    TABLE_OID_TIMESTAMPTZ = 1184,
+    TABLE_OID_UUID = 2950,
+    TABLE_OID_JSONB = 3802,
+    TABLE_OID_PG_SNAPSHOT = 5038,
+    TABLE_OID_XID8 = 5069,
+};
+
 /* Parts without their quotes, folded as SQL folds; owned. */
 struct table_name {
     char *schema; /* NULL: by search_path */

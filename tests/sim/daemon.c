@@ -18,7 +18,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->flow = NULL;
     d->plan = NULL;
     d->confirms = NULL;
-    d->late_count = 0;
+    d->late_count = d->renewals = d->reads = 0;
     d->broken = NULL;
 }
 
@@ -225,6 +225,7 @@ static void next_statement(struct daemon *d, int64_t now_us) {
         return;
     }
     d->reading = false;
+    d->reads++;
     flow_read_done(d->flow, now_us, plan_caught_up(d->plan));
     plan_release(d->plan, flow_oldest_target(d->flow));
 }
@@ -284,8 +285,18 @@ void daemon_lose_sink(struct daemon *d, int64_t now_us) {
     flow_sink_down(d->flow, now_us);
 }
 
+/* No answer in time. */
+static void renew_sink(struct daemon *d, int64_t now_us) {
+    d->renewals++;
+    daemon_lose_sink(d, now_us);
+}
+
 static void submit(struct daemon *d, const struct flow_want *want, int64_t now_us) {
     uint32_t row = d->rows[want->slot];
+    struct flow_view view;
+    flow_view(d->flow, &view);
+    if (view.ghosts > 0)
+        d->broken = "nothing is submitted before the outcomes of before a reload have come (decisions.md 2)";
     bool room = confirms_has_room(d->confirms) && broker_has_room(d->broker);
     if (!room || random_percent(d->random, 3)) {
         flow_not_taken(d->flow, now_us, want->token);
@@ -340,7 +351,7 @@ static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_
         begin_save(d, want);
         break;
     case FLOW_WANT_RENEW:
-        daemon_lose_sink(d, now_us);
+        renew_sink(d, now_us);
         break;
     case FLOW_WANT_FINISH:
         d->finished = true;
@@ -351,7 +362,7 @@ static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_
 void daemon_work(struct daemon *d, int64_t now_us, uint32_t wants) {
     take_outcomes(d, now_us);
     if (confirms_deadline_us(d->confirms, ACK_TIMEOUT_US) <= now_us || !broker_has_room(d->broker))
-        daemon_lose_sink(d, now_us);
+        renew_sink(d, now_us);
     flow_sink_ready(d->flow, now_us, confirms_has_room(d->confirms));
     struct flow_want want;
     bool more = true;

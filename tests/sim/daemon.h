@@ -41,6 +41,7 @@ struct daemon {
     uint32_t result_at;
     bool result_begun;
     bool reading;
+    uint32_t reads; /* that have ended */
     uint32_t asked_events;
     uint64_t asked_bytes, got_bytes;
     uint32_t got_events;
@@ -51,6 +52,7 @@ struct daemon {
     uint32_t late_count;
 
     bool finished;
+    uint32_t renewals; /* of the sink's connection, by itself */
     const char *broken; /* something it must never do */
 };
 

@@ -27,19 +27,23 @@ static bool is_delivered(const struct world *w, uint32_t row) {
 }
 
 /* G6: first deliveries in table order. Rows of one key stand in the order in
- * which they were inserted, each after the writer of the one before had ended. */
+ * which they were inserted, each after the writer of the one before had ended.
+ * By `all`, what was committed before a row was inserted goes before it. */
+static bool goes_before(const struct world *w, uint32_t before, uint32_t row) {
+    const struct postgres_row *b = &w->pg.rows[before], *r = &w->pg.rows[row];
+    if (!is_wanted(b) || !postgres_exists(&w->pg, before))
+        return false;
+    if (w->daemon.options.order == FLOW_BY_ALL)
+        return w->pg.writers[b->writer].committed_at <= row;
+    return w->daemon.options.order == FLOW_BY_KEY && b->keyed && r->keyed && b->key == r->key;
+}
+
 static void check_order(struct world *w, uint32_t row) {
-    const struct postgres_row *r = &w->pg.rows[row];
-    bool all = w->daemon.options.order == FLOW_BY_ALL;
-    bool promised = w->daemon.options.key_in_flight == 1 && w->daemon.options.order == FLOW_BY_KEY && r->keyed;
-    if (!promised || all)
-        return;
-    for (uint32_t i = 0; i < row; i++) {
-        const struct postgres_row *before = &w->pg.rows[i];
-        if (before->keyed && before->key == r->key && is_wanted(before) && postgres_exists(&w->pg, i) &&
-            !is_delivered(w, i))
-            blame(w, "G6: row %" PRIu32 " is delivered before row %" PRIu32 " of its key", row, i);
-    }
+    if (w->daemon.options.key_in_flight > 1)
+        return; /* an explicit choice against it */
+    for (uint32_t i = 0; i < row; i++)
+        if (goes_before(w, i, row) && !is_delivered(w, i))
+            blame(w, "G6: row %" PRIu32 " is delivered before row %" PRIu32 ", on which it follows", row, i);
 }
 
 void oracle_stored(struct world *w, uint32_t row, uint16_t destination) {
@@ -52,17 +56,32 @@ void oracle_stored(struct world *w, uint32_t row, uint16_t destination) {
     w->stored[row][destination]++;
     const struct flow_options *o = &w->daemon.options;
     uint32_t each = (o->window_events + o->unsaved) * POSTGRES_DESTINATIONS_MAX;
-    if (w->repeats > w->failures * each + w->broker.refused_but_stored)
-        blame(w, "G7: %" PRIu32 " repeats after %" PRIu32 " failures (row %" PRIu32 ")", w->repeats, w->failures, row);
+    uint32_t failures = w->failures + w->daemon.renewals;
+    if (w->repeats > failures * each + w->broker.refused_but_stored)
+        blame(w, "G7: %" PRIu32 " repeats after %" PRIu32 " failures (row %" PRIu32 ")", w->repeats, failures, row);
 }
 
-void oracle_saved(struct world *w) {
+void oracle_saved(struct world *w, const char *before) {
+    struct postgres_place is, was;
+    postgres_read_place(w->pg.checkpoint, &is);
+    postgres_read_place(before[0] ? before : w->pg.checkpoint, &was);
     for (uint32_t i = 0; i < w->pg.row_count; i++) {
-        if (!is_wanted(&w->pg.rows[i]) || !postgres_may_exist(&w->pg, i) || is_delivered(w, i))
+        if (!is_wanted(&w->pg.rows[i]) || !postgres_may_exist(&w->pg, i))
             continue;
-        if (postgres_is_behind(&w->pg, w->pg.checkpoint, i))
+        bool behind = postgres_is_behind(&w->pg, &is, i);
+        if (behind && !is_delivered(w, i))
             blame(w, "G4: the checkpoint is past row %" PRIu32 ", which has not settled", i);
+        if (!behind && postgres_is_behind(&w->pg, &was, i))
+            blame(w, "the checkpoint goes back before row %" PRIu32, i);
     }
+}
+
+void oracle_stopped(struct world *w) {
+    struct postgres_place is;
+    postgres_read_place(w->pg.checkpoint, &is);
+    for (uint32_t i = 0; i < w->pg.row_count; i++)
+        if (!w->pg.rows[i].foreign && postgres_exists(&w->pg, i) && !postgres_is_behind(&w->pg, &is, i))
+            blame(w, "after a clean stop the checkpoint is not past row %" PRIu32, i);
 }
 
 void oracle_check(struct world *w) {
@@ -105,4 +124,8 @@ void oracle_blame(struct world *w) {
         blame(w, "G1: row %" PRIu32 " was committed and never delivered", row);
     else
         blame(w, "G10: everything is delivered, and it does not come to rest");
+}
+
+void oracle_blame_repeats(struct world *w) {
+    blame(w, "G7: a clean stop is followed by repeats");
 }

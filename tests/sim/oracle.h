@@ -6,13 +6,17 @@
 
 /* A broker's queue got it: G6, G7. */
 void oracle_stored(struct world *w, uint32_t row, uint16_t destination);
-/* The checkpoint row was written: G4. */
-void oracle_saved(struct world *w);
+/* The checkpoint row was written; `before` stood there: G4, and never backward. */
+void oracle_saved(struct world *w, const char *before);
+/* A clean stop at rest: the checkpoint is past every row (edge case 15). */
+void oracle_stopped(struct world *w);
 /* After every step: the cores' own invariants, and G9. */
 void oracle_check(struct world *w);
 /* G1: everything that was committed, and survived, was delivered. */
 bool oracle_is_complete(const struct world *w);
 /* The world should have come to rest and complete: says what is missing. */
 void oracle_blame(struct world *w);
+/* A clean stop was followed by repeats. */
+void oracle_blame_repeats(struct world *w);
 
 #endif

@@ -131,6 +131,7 @@ void postgres_commit(struct postgres *pg, uint32_t writer, bool synchronous) {
         return;
     bool flush = synchronous || w->state == WRITER_PREPARED;
     end(pg, w, WRITER_COMMITTED);
+    w->committed_at = pg->row_count;
     if (w->first_record == 0)
         return; /* wrote nothing: no record */
     w->commit_record = ++pg->log;
@@ -193,13 +194,7 @@ bool postgres_may_exist(const struct postgres *pg, uint32_t row) {
 
 /* --- Snapshots. ---------------------------------------------------------- */
 
-struct snapshot {
-    uint64_t xmin, xmax;
-    uint64_t running[POSTGRES_WRITERS_MAX];
-    uint32_t count;
-};
-
-static void parse_snapshot(struct span text, struct snapshot *ret_snapshot) {
+static void parse_snapshot(struct span text, struct postgres_snapshot *ret_snapshot) {
     char copy[POSTGRES_TEXT_MAX], *next;
     ASSERT(text.len < sizeof(copy));
     memcpy(copy, text.data, text.len);
@@ -211,7 +206,7 @@ static void parse_snapshot(struct span text, struct snapshot *ret_snapshot) {
         ret_snapshot->running[ret_snapshot->count++] = strtoull(next + 1, &next, 10);
 }
 
-static bool is_running(const struct snapshot *s, uint64_t xid) {
+static bool is_running(const struct postgres_snapshot *s, uint64_t xid) {
     for (uint32_t i = 0; i < s->count; i++)
         if (s->running[i] == xid)
             return true;
@@ -219,7 +214,7 @@ static bool is_running(const struct snapshot *s, uint64_t xid) {
 }
 
 /* pg_visible_in_snapshot. */
-static bool is_visible(const struct snapshot *s, uint64_t xid) {
+static bool is_visible(const struct postgres_snapshot *s, uint64_t xid) {
     return xid < s->xmax && !is_running(s, xid);
 }
 
@@ -252,7 +247,7 @@ static void add_row(const struct postgres *pg, struct postgres_result *result, u
 }
 
 static void execute_small(struct postgres *pg, const struct plan_statement *st, struct postgres_result *result) {
-    struct snapshot s, n;
+    struct postgres_snapshot s, n;
     print_snapshot(pg, result->n);
     parse_snapshot(st->s, &s);
     parse_snapshot(span_of(result->n), &n);
@@ -277,7 +272,7 @@ static void execute_small(struct postgres *pg, const struct plan_statement *st, 
 }
 
 static void execute_first(struct postgres *pg, const struct plan_statement *st, struct postgres_result *result) {
-    struct snapshot s, n;
+    struct postgres_snapshot s, n;
     parse_snapshot(st->s, &s);
     parse_snapshot(st->n, &n);
     for (uint32_t i = 0; i < pg->row_count; i++) {
@@ -291,7 +286,7 @@ static void execute_first(struct postgres *pg, const struct plan_statement *st, 
 }
 
 static void execute_page(struct postgres *pg, const struct plan_statement *st, struct postgres_result *result) {
-    struct snapshot s, n;
+    struct postgres_snapshot s, n;
     parse_snapshot(st->s, &s);
     parse_snapshot(st->n, &n);
     for (uint32_t i = 0; i < pg->row_count; i++) {
@@ -341,16 +336,19 @@ bool postgres_save(struct postgres *pg, const char *previous, const char *text) 
     return true;
 }
 
-bool postgres_is_behind(const struct postgres *pg, const char *text, uint32_t row) {
+void postgres_read_place(const char *text, struct postgres_place *ret_place) {
     struct cursor cursor;
     struct error error;
     ASSERT(cursor_parse(span_of(text), &cursor, &error) == 0);
-    struct snapshot s;
-    parse_snapshot(cursor.s, &s);
-    if (is_visible(&s, pg->rows[row].xid))
-        return true;
-    if (span_absent(cursor.n))
-        return false;
-    parse_snapshot(cursor.n, &s);
-    return is_visible(&s, pg->rows[row].xid) && pg->rows[row].position <= cursor.position;
+    parse_snapshot(cursor.s, &ret_place->s);
+    ret_place->in_target = !span_absent(cursor.n);
+    ret_place->position = cursor.position;
+    if (ret_place->in_target)
+        parse_snapshot(cursor.n, &ret_place->n);
+}
+
+bool postgres_is_behind(const struct postgres *pg, const struct postgres_place *place, uint32_t row) {
+    const struct postgres_row *r = &pg->rows[row];
+    return is_visible(&place->s, r->xid) ||
+           (place->in_target && is_visible(&place->n, r->xid) && r->position <= place->position);
 }

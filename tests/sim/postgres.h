@@ -46,6 +46,7 @@ struct postgres_writer {
     uint64_t xid;           /* 0: none yet */
     uint64_t first_record;  /* in the log; 0: none */
     uint64_t commit_record;
+    uint32_t committed_at; /* rows from here on were inserted after its commit */
     bool in_savepoint;
     uint32_t savepoint_row; /* rows from here on are undone with it */
     uint64_t savepoint_xid;
@@ -105,7 +106,21 @@ void postgres_execute(struct postgres *pg, const struct plan_statement *statemen
 /* UPDATE … WHERE cursor = previous, synchronous; false: refused. "": INSERT of the first row. */
 bool postgres_save(struct postgres *pg, const char *previous, const char *text);
 
-/* Does a cursor of that text say that the row is behind it? */
-bool postgres_is_behind(const struct postgres *pg, const char *text, uint32_t row);
+/* A checkpoint's text, read. */
+struct postgres_snapshot {
+    uint64_t xmin, xmax;
+    uint64_t running[POSTGRES_WRITERS_MAX];
+    uint32_t count;
+};
+
+struct postgres_place {
+    struct postgres_snapshot s, n;
+    bool in_target;
+    int64_t position;
+};
+
+void postgres_read_place(const char *text, struct postgres_place *ret_place);
+/* Does it say that the row is behind it? */
+bool postgres_is_behind(const struct postgres *pg, const struct postgres_place *place, uint32_t row);
 
 #endif

@@ -104,10 +104,12 @@ static bool store(void *world, uint32_t row, uint16_t destination) {
 
 static bool save(void *world, const char *previous, const char *text) {
     struct world *w = world;
+    char before[POSTGRES_TEXT_MAX];
+    postgres_copy_text(before, w->pg.checkpoint);
     bool saved = postgres_save(&w->pg, previous, text);
     note(w, "checkpoint %s%s", saved ? "saved: " : "refused: ", text);
     if (saved)
-        oracle_saved(w);
+        oracle_saved(w, before);
     return saved;
 }
 
@@ -249,8 +251,8 @@ static enum world_action choose(struct world *w) {
  * (Groce and others, "Swarm testing", 2012). */
 static void set_weights(struct world *w, uint64_t left_out) {
     static const uint8_t usual[ACT_COUNT] = {
-        [ACT_BEGIN] = 10,       [ACT_TAKE_XID] = 3,     [ACT_INSERT] = 14,       [ACT_SAVEPOINT] = 3,
-        [ACT_UNDO] = 2,         [ACT_PREPARE] = 2,      [ACT_COMMIT] = 8,        [ACT_COMMIT_ASYNC] = 8,
+        [ACT_BEGIN] = 15,       [ACT_TAKE_XID] = 3,     [ACT_INSERT] = 25,       [ACT_SAVEPOINT] = 3,
+        [ACT_UNDO] = 2,         [ACT_PREPARE] = 2,      [ACT_COMMIT] = 12,       [ACT_COMMIT_ASYNC] = 12,
         [ACT_ROLLBACK] = 3,     [ACT_RESTORE] = 1,      [ACT_FLUSH] = 2,         [ACT_EXECUTE_TAIL] = 20,
         [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,  [ACT_TAKE_KEEP] = 20,    [ACT_BROKER_TAKE] = 20,
         [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,      [ACT_START] = 10,        [ACT_CONNECT_DATABASE] = 10,
@@ -313,7 +315,6 @@ static void work(struct world *w, uint32_t wants) {
 
 /* Everything goes its way, in turn, until nothing moves. */
 static void calm_round(struct world *w) {
-    start(w);
     for (enum world_action a = ACT_EXECUTE_TAIL; a <= ACT_BROKER_ANSWER && !w->broken[0]; a++) {
         act(w, a);
         work(w, 64);
@@ -321,11 +322,30 @@ static void calm_round(struct world *w) {
     }
     act(w, ACT_CONNECT_DATABASE);
     act(w, ACT_CONNECT_SINK);
+    if (random_percent(&w->luck, 3))
+        act(w, ACT_FAIL_SAVE); /* no connection is lost, no repeat is allowed */
     int64_t due_us = w->daemon.running ? daemon_deadline_us(&w->daemon) : CLOCK_NEVER;
     bool busy = w->daemon.running && (w->daemon.tail_call != CALL_NONE || w->daemon.keep_call != CALL_NONE ||
                                       w->broker.taken < w->broker.published);
     if (!busy && due_us != CLOCK_NEVER && due_us > w->now_us)
         w->now_us = due_us;
+}
+
+/* Some rows are held for long while others come, so that the source gives targets up. */
+static void hoard(struct world *w) {
+    w->daemon.options.unsaved = POSTGRES_ROWS_MAX;
+    w->daemon.options.window_events = DAEMON_WINDOW_MAX;
+    w->insert_unroutable = 10;
+    w->batch_max = 1;
+    for (uint32_t i = 0; i < 3 * PLAN_TARGETS_MAX / 2 && !w->broken[0]; i++) {
+        postgres_begin(&w->pg);
+        insert(w, w->pg.writer_count - 1);
+        postgres_commit(&w->pg, w->pg.writer_count - 1, true);
+        w->step++;
+        start(w);
+        for (int rounds = 0; rounds < 3; rounds++)
+            calm_round(w);
+    }
 }
 
 static bool is_at_rest(struct world *w) {
@@ -355,16 +375,35 @@ static void cease(struct world *w) {
 }
 
 static void come_to_rest(struct world *w) {
-    uint32_t rounds = 0;
     bool rest = false;
-    for (; rounds < CALM_ROUNDS_MAX && !rest && !w->broken[0]; rounds++) {
+    uint32_t under_way = w->daemon.reads + 1; /* its page may be older than the last commit */
+    for (uint32_t i = 0; i < CALM_ROUNDS_MAX && !rest && !w->broken[0]; i++) {
         w->step++;
+        start(w);
         calm_round(w);
-        /* Twice: a page that was under way when the last writer ended says "caught up" too early. */
-        rest = is_at_rest(w) && oracle_is_complete(w);
+        rest = is_at_rest(w) && oracle_is_complete(w) && w->daemon.reads > under_way;
     }
-    if (!w->broken[0] && !rest)
+    if (!rest)
         oracle_blame(w);
+}
+
+/* G7, G11: after a clean stop the next start repeats nothing. */
+static void stop_and_start(struct world *w) {
+    uint32_t repeats = w->repeats;
+    stop(w);
+    for (uint32_t i = 0; i < CALM_ROUNDS_MAX && w->daemon.running && !w->broken[0]; i++)
+        calm_round(w);
+    oracle_stopped(w);
+    come_to_rest(w);
+    if (w->repeats > repeats)
+        oracle_blame_repeats(w);
+}
+
+static void settle_down(struct world *w) {
+    cease(w);
+    come_to_rest(w);
+    if (!w->broken[0])
+        stop_and_start(w);
     if (w->broken[0])
         note(w, "BROKEN: %s", w->broken);
 }
@@ -384,16 +423,16 @@ bool world_run(struct world *w, const struct world_schedule *schedule, char *tra
     daemon_init(&w->daemon, &w->pg, &w->broker, &w->luck);
     set_weights(w, schedule->left_out);
     set_options(w);
-    uint32_t steps = random_between(&w->random, 20, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 120);
+    if (random_percent(&w->random, 1))
+        hoard(w);
+    uint32_t steps = w->step + random_between(&w->random, 30, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 300);
     for (; w->step < steps && w->step < schedule->steps && !w->broken[0]; w->step++) {
         act(w, choose(w));
         work(w, random_between(&w->luck, 1, 8));
         check(w);
     }
-    if (!w->broken[0]) {
-        cease(w);
-        come_to_rest(w);
-    }
+    if (!w->broken[0])
+        settle_down(w);
     if (w->daemon.running)
         daemon_kill(&w->daemon);
     return w->broken[0] == 0;

@@ -44,7 +44,7 @@ enum world_action {
     ACT_COUNT
 };
 
-#define WORLD_TRACE_MAX 131072
+#define WORLD_TRACE_MAX 524288
 
 struct world {
     struct random random; /* of the schedule */
@@ -78,7 +78,7 @@ struct world_schedule {
     uint32_t steps;
 };
 
-#define WORLD_STEPS_MAX 400
+#define WORLD_STEPS_MAX 1500
 
 /* Runs it to its end; true: every promise was kept. The world is plain memory, initialised here. */
 bool world_run(struct world *w, const struct world_schedule *schedule, char *trace);
