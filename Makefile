@@ -59,7 +59,7 @@ BENCHES = $(sort $(wildcard tests/bench/*.c))
 # unit programs that want a PostgreSQL of their own
 REALS = $(sort $(wildcard tests/integration/test_*.c))
 # what several of them share: tests/unit/fail_alloc.c, a simulated world, …
-SUPPORT = $(filter-out $(UNITS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c)))
+SUPPORT = $(filter-out $(UNITS) $(REALS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c tests/integration/*.c)))
 
 PROGRAMS = $(MAINS:src/%.c=$(BUILD)/%)
 UNIT_PROGRAMS = $(UNITS:%.c=$(BUILD)/%)
