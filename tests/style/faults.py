@@ -30,6 +30,8 @@ FAULTS = [
     ("forwarder includes a mode of the source", rules.includes_stay_within_their_rooms,
      add("src/forwarder/planted.c", BODY.format('#include "source/snapshot.h"'))),
     ("a room that is not in the table", rules.includes_stay_within_their_rooms, add("src/attic/planted.c", BODY.format(""))),
+    ("a sink that knows another", rules.sinks_do_not_know_each_other,
+     add("src/sink/null_planted.c", BODY.format('#include "sink/rabbitmq_link.h"'))),
     ("libpq outside pg", rules.libraries_stay_within_their_files, add("src/source/planted.c", BODY.format("#include <libpq-fe.h>"))),
     ("a library nobody knows", rules.libraries_stay_within_their_files, add("src/base/planted.c", BODY.format("#include <curl/curl.h>"))),
     ("a header that needs another first", rules.headers_compile_alone, add("src/base/planted.h", HEADER.format("int f(struct span s);"))),
