@@ -11,18 +11,21 @@
 #define NAME_MAX_BYTES 1000
 
 /* Behind the opening quote: up to the closing one, doubled quotes stand for one. */
-static bool read_quoted(const char **at, const char *end, struct buf *b) {
+static int read_quoted(const char **at, const char *end, struct buf *b) {
     for (const char *p = *at; p < end; p++) {
         if (*p == '"' && (p + 1 == end || p[1] != '"')) {
             *at = p + 1;
-            return b->len > 0;
+            return b->len > 0 ? 0 : -EINVAL;
         }
         if (*p == '"')
             p++;
-        if (*p == '\0' || buf_add_char(b, *p) != 0)
-            return false;
+        if (*p == '\0')
+            return -EINVAL;
+        int r = buf_add_char(b, *p);
+        if (r != 0)
+            return r;
     }
-    return false;
+    return -EINVAL;
 }
 
 static bool is_name_byte(unsigned char c, bool first) {
@@ -31,42 +34,50 @@ static bool is_name_byte(unsigned char c, bool first) {
 }
 
 /* SQL folds what is not quoted to lower case. */
-static bool read_plain(const char **at, const char *end, struct buf *b) {
+static int read_plain(const char **at, const char *end, struct buf *b) {
     const char *p = *at;
     for (; p < end && is_name_byte((unsigned char)*p, p == *at); p++) {
         char c = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
-        if (buf_add_char(b, c) != 0)
-            return false;
+        int r = buf_add_char(b, c);
+        if (r != 0)
+            return r;
     }
     *at = p;
-    return b->len > 0;
+    return b->len > 0 ? 0 : -EINVAL;
 }
 
-static char *read_part(const char **at, const char *end) {
+static int read_part(const char **at, const char *end, char **ret_part) {
     CLEANUP(buf_done) struct buf b = BUF_INIT(NAME_MAX_BYTES);
-    bool ok;
-    if (*at < end && **at == '"') {
-        ++*at;
-        ok = read_quoted(at, end, &b);
-    } else {
-        ok = read_plain(at, end, &b);
+    bool quoted = *at < end && **at == '"';
+    *at += quoted;
+    int r = quoted ? read_quoted(at, end, &b) : read_plain(at, end, &b);
+    if (r != 0)
+        return r;
+    *ret_part = strndup(b.data, b.len);
+    return *ret_part ? 0 : -ENOMEM;
+}
+
+static int read_parts(struct span text, struct table_name *name) {
+    const char *at = text.data, *end = at + text.len;
+    int r = read_part(&at, end, &name->table);
+    if (r == 0 && at < end && *at == '.') {
+        at++;
+        name->schema = TAKE(name->table);
+        r = read_part(&at, end, &name->table);
     }
-    return ok ? strndup(b.data, b.len) : NULL;
+    return r == 0 && at != end ? -EINVAL : r;
 }
 
 int table_name_parse(struct span text, struct table_name *ret_name, struct error *reterr) {
-    const char *at = text.data, *end = at + text.len;
-    struct table_name name = {.table = read_part(&at, end)};
-    if (name.table && at < end && *at == '.') {
-        at++;
-        name.schema = name.table;
-        name.table = read_part(&at, end);
-    }
-    if (name.table && at == end) {
+    struct table_name name = {0};
+    int r = read_parts(text, &name);
+    if (r == 0) {
         *ret_name = name;
         return 0;
     }
     table_name_done(&name);
+    if (r == -ENOMEM)
+        return r;
     error_set(reterr, ERROR_CONFIG, "'%.*s' is no table's name; allowed is table or schema.table, each part in double quotes "
               "if it has upper case or other characters than letters, digits and _", SPAN_ARGS(text));
     return -EINVAL;
