@@ -49,6 +49,7 @@ FAULTS = [
     ("another's purpose", rules.first_lines_say_the_purpose, add("src/base/planted.c", "/* buf: bytes */\n")),
     ("two purposes", rules.first_lines_say_the_purpose, replace("src/base/buf.c", "/* buf: bytes", "/* buf: octets")),
     ("a mark", rules.no_marks_are_left, add("src/base/planted.c", BODY.format("/* TO" + "DO: later */"))),
+    ("notes that are not here", rules.nothing_points_outside, add("src/base/planted.c", BODY.format("/* see plan.md 3 */"))),
     ("white space at the end", rules.lines_are_clean, add("src/base/planted.c", BODY.format("int x; "))),
     ("a line of 133", rules.lines_are_clean, add("src/base/planted.c", BODY.format("/* " + 127 * "x" + " */"))),
     ("a typedef", rules.structs_have_no_typedef, add("src/base/planted.h", HEADER.format("typedef struct a a;"))),

@@ -211,6 +211,14 @@ def no_marks_are_left(tree):
             yield path, number, f"'{match[1]}' is left"
 
 
+def nothing_points_outside(tree):
+    """A reader has this repository and the web: no notes that lie elsewhere."""
+    for path in tree.all_code():
+        for number, match in lines_with(tree, path, r"[\w-]+\.md\b|/work/\w*", code=False):
+            if not any(tree.root.rglob(match[0].lstrip("/"))):
+                yield path, number, f"names {match[0]}, which is not here"
+
+
 def lines_are_clean(tree):
     for path in tree.all_code():
         for number, line in enumerate(tree.text(path).split("\n"), 1):
@@ -313,6 +321,7 @@ RULES = [
     files_are_short,
     first_lines_say_the_purpose,
     no_marks_are_left,
+    nothing_points_outside,
     lines_are_clean,
     structs_have_no_typedef,
     the_map_is_complete,
