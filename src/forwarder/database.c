@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "forwarder/checkpoint.h"
 
-/* How often a refusal that only an operator can end is looked at again (surface.md). */
+/* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
 
 /* The steps in their order; each waits for the one signal that leads on. */

@@ -6,7 +6,7 @@
 
 /* keep (checkpoint, cancelling) is opened first, then tail (reading). They must
  * reach the same server. If either dies both are closed, and the checkpoint is
- * loaded anew: memory is not the truth (decisions.md 2, tailing.md 1.8).
+ * loaded anew: memory is not the truth.
  * Belongs to the forwarder's thread; never waits. */
 struct database;
 

@@ -239,7 +239,8 @@ END_TEST
 
 START_TEST(positions_that_may_repeat_are_refused_and_mended_by_the_note) {
     make_table();
-    direct_run(pg, "ALTER TABLE t.event DROP CONSTRAINT event_pkey, ALTER position DROP IDENTITY; CREATE INDEX ON t.event (position)");
+    direct_run(pg, "ALTER TABLE t.event DROP CONSTRAINT event_pkey, ALTER position DROP IDENTITY;"
+               " CREATE INDEX ON t.event (position)");
     expect_refused("neither unique nor from a sequence");
     mend("neither unique nor from a sequence");
     ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
@@ -563,7 +564,8 @@ END_TEST
 START_TEST(columns_come_in_the_forms_that_rows_are_made_of) {
     direct_run(pg, "CREATE TABLE t.event (position int PRIMARY KEY, id uuid, source varchar, type text, time timestamp,"
                " streamid numeric, streamversion smallint, recorded_at timestamptz, extensions jsonb, flag bool, day date,"
-               " amount money, xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint); CREATE INDEX ON t.event (xid, position);"
+               " amount money, xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint);"
+               " CREATE INDEX ON t.event (xid, position);"
                "INSERT INTO t.event VALUES (7, '00000000-0000-0000-0000-000000000001', '/s', 'a', '2000-01-01 00:00:01', 1.50, 3,"
                " '2000-01-01 00:00:00Z', '{\"a\": 1}', true, '2000-01-02', 3)");
     static const char *const columns[] = {"flag", "day", "amount"};
