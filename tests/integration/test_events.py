@@ -174,8 +174,8 @@ class Payloads(Case):
                     rules=[{"to": {"exchange": queue, "routing_key": "k"}}])
         self.daemon(self.configuration(forwarders))
         for kind, cases in self.CASES.items():
-            binary = self.rabbitmq.receive(f"{kind}-binary-{Case.stories}", len(cases))
-            structured = self.rabbitmq.receive(f"{kind}-structured-{Case.stories}", len(cases))
+            binary = self.receive(len(cases), queue=f"{kind}-binary-{Case.stories}")
+            structured = self.receive(len(cases), queue=f"{kind}-structured-{Case.stories}")
             for (value, given, body, sent, member), b, s in zip(cases, binary, structured):
                 with self.subTest(kind=kind, value=value, datacontenttype=given):
                     self.assertEqual(b.body, body)

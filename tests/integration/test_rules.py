@@ -63,7 +63,7 @@ class Rules(Case):
         d.wait_state("held")
         self.assertEqual(self.db.checkpoint_position() or 0, 0)
         self.rabbitmq.bind(audit, audit, "payment")
-        self.assertEqual([m.id for m in self.rabbitmq.receive(audit, 2)], ["1", "2"])
+        self.assertEqual([m.id for m in self.receive(2, queue=audit)], ["1", "2"])
         self.assertEqual(self.receive_ids(1), ["2"])
         self.wait_saved(2)
         # The destination that had settled was not sent to again.
@@ -87,7 +87,7 @@ class Rules(Case):
              "to": {"exchange": "from-{tenant}-" + str(Case.stories), "routing_key": "order.{type|last|lower}.{subject}",
                     "headers": {"x": "{subject|upper}-{id}", "brace": "{tenant?none}"}}},
             {"to": self.to("{type|first}.{subject?none}", headers={"tenant": "{tenant?none}"})}])
-        first = self.rabbitmq.receive(exchange, 1)[0]
+        first = self.receive(1, queue=exchange)[0]
         self.assertEqual(first.routing_key, "order.placed.A/b")
         self.assertEqual((first.headers["x"], first.headers["brace"]), ("A/B-1", "eu"))
         second = self.receive(1)[0]

@@ -102,9 +102,9 @@ class Several(Case):
         forwarders["paid"]["source"]["filter"] = {"exact": {"type": "order.paid"}}
         forwarders["late"]["source"]["start"] = {"position": 51}
         self.daemon(self.configuration(forwarders))
-        self.assertEqual(len(self.rabbitmq.receive(queues["all"], 60)), 60)
-        self.assertEqual({m.headers["cloudEvents_type"] for m in self.rabbitmq.receive(queues["paid"], 30)}, {"order.paid"})
-        self.assertEqual(sorted(int(m.id) for m in self.rabbitmq.receive(queues["late"], 10)), list(range(51, 61)))
+        self.assertEqual(len(self.receive(60, queue=queues["all"])))
+        self.assertEqual({m.headers["cloudEvents_type"] for m in self.receive(30, queue=queues["paid"])}, {"order.paid"})
+        self.assertEqual(sorted(int(m.id) for m in self.receive(10, queue=queues["late"])), list(range(51, 61)))
         for name, queue in queues.items():
             self.wait_saved(60, name)
             self.assert_queue_empty(queue)

@@ -283,19 +283,20 @@ class RabbitMQ(Server):
         channel.close()
         return messages
 
-    def receive(self, queue, count, seconds=15):
-        """`count` messages in their order, removed; more than that would be left in the queue."""
+    def receive(self, queue, count, seconds=15, look=lambda: None):
+        """`count` messages in their order, removed; what is more than that stays in the queue."""
         messages = []
 
         def enough():
+            look()
             messages.extend(self.take(queue, count - len(messages)))
             return len(messages) >= count
 
         try:
-            wait_until(enough, seconds)
-        except AssertionError:
-            raise AssertionError(f"queue {queue}: {len(messages)} of {count} messages within {seconds} s, "
-                                 f"the last {[m.id for m in messages[-3:]]}") from None
+            wait_until(enough, seconds, "all of them")
+        except AssertionError as e:
+            raise AssertionError(f"queue {queue}: {len(messages)} of {count} messages came, "
+                                 f"the last {[m.id for m in messages[-3:]]}: {e}") from None
         return messages
 
     def count(self, queue):
@@ -503,6 +504,7 @@ class Case(unittest.TestCase):
         self.directory = os.path.join(self.logs, self.name)
         os.makedirs(self.directory, exist_ok=True)
         Case.stories += 1
+        self.daemons = []
         self.db = Database(self.postgres, f"t{Case.stories}_{self.name[:50]}")
         self.addCleanup(self.db.close)
         self.exchange = self.rabbitmq.exchange(f"x-{Case.stories}-{self.name}")
@@ -540,6 +542,7 @@ class Case(unittest.TestCase):
     def daemon(self, configuration=None, environment=None, name="penstockd", start=True):
         """Started; killed when the test ends."""
         d = Penstockd(os.path.join(self.directory, name), configuration or self.configuration(), environment)
+        self.daemons.append(d)
         self.addCleanup(d.done)
         return d.start() if start else d
 
@@ -547,8 +550,17 @@ class Case(unittest.TestCase):
         """With one forwarder that differs so far from the usual one."""
         return self.daemon(self.configuration({"orders": self.forwarder(source, sink, **keys)}))
 
-    def receive(self, count, seconds=15):
-        return self.rabbitmq.receive(self.queue, count, seconds)
+    def receive(self, count, seconds=15, queue=None):
+        """From this story's queue; without waiting for a daemon that has ended."""
+        def look():
+            for d in self.daemons:
+                if d.process is not None and d.process.poll() not in (None, 0, -signal.SIGKILL):
+                    raise AssertionError(f"penstockd ended with {d.process.returncode}:\n{d.log()[-3000:]}")
+        try:
+            return self.rabbitmq.receive(queue or self.queue, count, seconds, look)
+        except AssertionError as e:
+            log = "".join(f"\n{d.log_file}:\n{d.log()[-1500:]}" for d in self.daemons)
+            raise AssertionError(f"{e}{log}") from None
 
     def receive_ids(self, count, seconds=15):
         return [m.id for m in self.receive(count, seconds)]
