@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/message_id.h"
+#include "flow/view.h"
 #include "forwarder/database.h"
 #include "forwarder/delivery.h"
 #include "forwarder/report.h"
