@@ -40,7 +40,7 @@ void daemon_start(struct daemon *d, int64_t now_us) {
 /* What was sent on a connection that is gone may still be executed. */
 static void leave_save(struct daemon *d) {
     bool sent = d->keep_call == CALL_SENT && d->keep_kind == KEEP_SAVE;
-    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 50))
+    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 80))
         d->late[d->late_count++] = d->save;
 }
 
