@@ -19,6 +19,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->plan = NULL;
     d->confirms = NULL;
     d->late_count = d->renewals = d->reads = 0;
+    d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
     d->broken = NULL;
 }
 

@@ -83,6 +83,7 @@ static void show(uint64_t seed) {
            schedule.left_out);
     survives(&schedule, trace);
     printf("%sagain: PENSTOCK_SIM_SEED=%" PRIu64 "\n", trace, seed);
+    fflush(stdout);
 }
 
 static uint64_t from_environment(const char *name, uint64_t otherwise) {
