@@ -20,7 +20,8 @@ enum flow_order { FLOW_BY_KEY, FLOW_BY_NONE, FLOW_BY_ALL };
 struct flow_options {
     uint32_t window_events;  /* read and not settled */
     uint64_t window_bytes;
-    uint32_t unsaved;        /* settled and not behind the saved checkpoint */
+    uint32_t unsaved;        /* settled and not behind the saved checkpoint; reading stops at either cap, so that
+                              * both together are never exceeded (G7) */
     uint32_t sink_in_flight; /* deliveries on the wire */
     enum flow_order order;
     uint32_t key_in_flight; /* events of one key at once */
