@@ -61,7 +61,7 @@ void flow_free(struct flow *f);
 
 /* Checkpoint loaded, source at `saved`: everything not settled before is forgotten. */
 void flow_database_up(struct flow *f, int64_t now_us, struct flow_mark saved);
-/* Either connection died (decisions.md 2): events not settled are forgotten;
+/* Either connection died: events not settled are forgotten;
  * tokens on the wire become ghosts, whose outcomes are waited for. Again and
  * again is fine, also before the first flow_database_up. */
 void flow_database_down(struct flow *f, int64_t now_us);
