@@ -156,7 +156,7 @@ class Demo:
 
     def order(self, cursor, customer, version, type):
         cursor.execute("""INSERT INTO event (id, source, type, subject, time, streamid, streamversion, data)
-            VALUES (gen_random_uuid()::text, '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id""",
+            VALUES (gen_random_uuid(), '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id::text""",
                        (f"com.shop.order.{type}", customer, customer, version,
                         json.dumps({"customer": customer, "article": f"A-{random.randrange(1000)}", "amount": version})))
         return cursor.fetchone()[0]
@@ -220,7 +220,7 @@ class Demo:
 
     def count(self):
         step("6. Is anything missing?")
-        committed = {id for (id,) in self.sql("SELECT id FROM event")}
+        committed = {id for (id,) in self.sql("SELECT id::text FROM event")}
         missing = committed - self.queue.times.keys()
         twice = sum(1 for n in self.queue.times.values() if n > 1)
         say(f"committed in the table   {len(committed):6}")
@@ -240,8 +240,8 @@ class Demo:
             ("the same as JSON", f"curl -s --unix-socket {self.home}/status.sock http://p/status"),
             ("its log", f"tail -f {self.log_file}"),
             ("the checkpoint", f"{psql} -c 'TABLE penstock.checkpoint'"),
-            ("another order", f"{psql} -c \"INSERT INTO event (id, source, type, streamid, streamversion, data) VALUES "
-                              "(gen_random_uuid()::text, '/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
+            ("another order", f"{psql} -c \"INSERT INTO event (source, type, streamid, streamversion, data) VALUES "
+                              "('/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
             ("how many wait in the queue", f"{here}/rabbitmq ctl {self.home}/rabbitmq list_queues"),
             ("end it all", "tests/demo --stop"),
         ]:
