@@ -3,6 +3,7 @@
 #   make                    penstockd and penstock, below build/
 #   make check              all tests
 #   make check-unit         the fast ones: no servers
+#   make check-database     those in C that need a PostgreSQL
 #   make SANITIZE=address,undefined check-unit     (or SANITIZE=thread)
 #   make bench              the figures, measured
 #   make install DESTDIR=…  make uninstall DESTDIR=…
@@ -11,7 +12,7 @@
 # V=1 shows the commands.
 
 ifeq ($(wildcard config.mk),)
-ifeq ($(filter clean distclean,$(MAKECMDGOALS)),)
+ifeq ($(filter clean distclean maintainer-clean,$(MAKECMDGOALS)),)
 $(error run ./configure first (autoconf makes it from configure.ac))
 endif
 else
@@ -55,10 +56,10 @@ MAINS = $(wildcard src/penstockd.c src/penstock.c)
 ROOMS = $(filter-out $(MAINS),$(sort $(wildcard src/*.c src/*/*.c)))
 UNITS = $(sort $(wildcard tests/unit/test_*.c tests/sim/test_*.c))
 BENCHES = $(sort $(wildcard tests/bench/*.c))
-# programs for a real server, built and run by the story of the same name
+# unit programs that want a PostgreSQL of their own
 REALS = $(sort $(wildcard tests/integration/test_*.c))
 # what several of them share: tests/unit/fail_alloc.c, a simulated world, …
-SUPPORT = $(filter-out $(UNITS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c)))
+SUPPORT = $(filter-out $(UNITS) $(REALS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c tests/integration/*.c)))
 
 PROGRAMS = $(MAINS:src/%.c=$(BUILD)/%)
 UNIT_PROGRAMS = $(UNITS:%.c=$(BUILD)/%)
@@ -67,7 +68,7 @@ REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
-.PHONY: all check check-unit bench install uninstall dist clean distclean FORCE
+.PHONY: all check check-unit check-database bench install uninstall dist clean distclean maintainer-clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(PROGRAMS)
@@ -107,15 +108,12 @@ $(PROGRAMS): $(BUILD)/%: $(BUILD)/src/%.o $(BUILD)/libpenstock.a
 WRAPPED = malloc calloc realloc strdup strndup
 $(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
 $(BUILD)/tests/unit/test_log: private WRAPPED += sd_journal_sendv
-$(UNIT_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
+$(UNIT_PROGRAMS) $(REAL_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
 	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a $(CHECK_LIBS) -Wl,--end-group $(LIBS)
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
-
-$(REAL_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS)
 
 # --- testing ---
 
@@ -125,6 +123,10 @@ check: all
 # Every unit and simulation program; each prints Check's own closing line.
 check-unit: $(UNIT_PROGRAMS)
 	@for t in $(UNIT_PROGRAMS); do $$t || exit 1; done
+
+# Those in C that read a real server.
+check-database: $(REAL_PROGRAMS)
+	$(Q)tests/integration/programs $(REAL_PROGRAMS)
 
 bench: all $(BENCH_PROGRAMS)
 	$(Q)tests/bench/run
@@ -195,6 +197,9 @@ endif
 clean:
 	rm -rf build build-*
 distclean: clean
-	rm -rf config.mk config.log config.status configure configure~ autom4te.cache penstock-*.tar.gz
+	rm -rf config.mk config.log config.status configure~ autom4te.cache penstock-*.tar.gz
+# a release has no other way to get at it
+maintainer-clean: distclean
+	rm -f configure
 
 -include $(OBJECTS:.o=.d)

@@ -98,8 +98,10 @@ static const char *paint_of(const json_t *f) {
     return moves ? "\033[32m" : "\033[33m"; /* green, yellow */
 }
 
+/* paint NULL: as the terminal has it. */
 static void put_painted(const struct penstock_view *view, const char *paint, const char *text) {
-    fprintf(view->out, "%s%s%s", view->color ? paint : "", text, view->color ? "\033[0m" : "");
+    bool painted = view->color && paint;
+    fprintf(view->out, "%s%s%s", painted ? paint : "", text, painted ? "\033[0m" : "");
 }
 
 /* The table. -------------------------------------------------------------- */
@@ -185,7 +187,7 @@ static void put_row(const struct penstock_view *view, const json_t *f, const int
     int used = 0;
     fill_row(view, f, &row);
     for (int c = 0; c < COLUMN_COUNT; c++)
-        used += put_cell(view, c, row.cells[c], c == COLUMN_STATE ? paint_of(f) : "", widths[c]);
+        used += put_cell(view, c, row.cells[c], c == COLUMN_STATE ? paint_of(f) : NULL, widths[c]);
     copy_text(member(f, "reason", NULL), reason, sizeof reason);
     put_rest(view, reason, used);
 }

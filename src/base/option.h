@@ -41,7 +41,7 @@ struct option {
     int64_t min, max;     /* integer, duration (µs), size (bytes), decimal */
     const char *const *choices; /* NULL-terminated */
     const char *summary;  /* what it does, half a sentence */
-    /* Further rule for a given text; 0, or -EINVAL with *reterr saying what is allowed. */
+    /* Further rule for a given text; 0; -EINVAL with *reterr saying what is allowed; -ENOMEM. */
     int (*check)(struct span text, struct error *reterr);
 };
 

@@ -9,7 +9,7 @@
 #include "sink/sink.h"
 #include "source/source.h"
 
-#define CONFIG_DEFAULT_PATH "/etc/penstock/penstock.yaml"
+#define CONFIG_DEFAULT_PATH PENSTOCK_SYSCONFDIR "/penstock/penstock.yaml" /* configure: /etc unless told otherwise */
 #define CONFIG_DEFAULT_SOCKET "/run/penstock/status.sock"
 #define CONFIG_CONNECTIONS_MAX 256
 #define CONFIG_FORWARDERS_MAX 256

@@ -273,21 +273,21 @@ int config_keys_read(const struct config_keys *keys, const struct yaml_node *map
 static int visit_table(const char *place, const struct option *table, config_keys_visitor visit, void *context) {
     int r = 0;
     for (const struct option *o = table; r == 0 && o && o->key; o++)
-        r = visit(context, place, o->key);
+        r = visit(context, place, o->key, o);
     return r;
 }
 
 static int visit_keys(const struct config_keys *keys, config_keys_visitor visit, void *context) {
     int r = visit_table(keys->place, keys->table, visit, context);
     for (const char *const *other = keys->others; r == 0 && other && *other; other++)
-        r = visit(context, keys->place, *other);
+        r = visit(context, keys->place, *other, NULL);
     return r;
 }
 
 static int visit_connection(const char *kind, const struct option *table, config_keys_visitor visit, void *context) {
     char place[64];
     snprintf(place, sizeof(place), "connections.NAME.%s", kind);
-    int r = visit(context, "connections.NAME", kind);
+    int r = visit(context, "connections.NAME", kind, NULL);
     return r != 0 ? r : visit_table(place, table, visit, context);
 }
 
@@ -298,7 +298,7 @@ static int visit_sink_kind(const struct sink_kind *kind, config_keys_visitor vis
     if (r == 0)
         r = visit_table(config_keys_destination.place, kind->destination_options_table, visit, context);
     for (const struct destination_field *f = kind->fields; r == 0 && f && f->key; f++)
-        r = visit(context, config_keys_destination.place, f->key);
+        r = visit(context, config_keys_destination.place, f->key, NULL);
     return r;
 }
 

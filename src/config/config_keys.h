@@ -43,8 +43,9 @@ int config_keys_read(const struct config_keys *keys, const struct yaml_node *map
 int config_keys_check_column(struct span text, struct error *reterr) MUST_CHECK;
 
 /* Calls visit for every key of every mapping, those of all kinds of sink
- * included: for the checks of the example and of the manual. Ends with the first result that is not 0. */
-typedef int (*config_keys_visitor)(void *context, const char *place, const char *key);
+ * included: for the checks of the example and of the manual. option: of a key
+ * with one text; else NULL. Ends with the first result that is not 0. */
+typedef int (*config_keys_visitor)(void *context, const char *place, const char *key, const struct option *option);
 int config_keys_visit(config_keys_visitor visit, void *context);
 
 #endif

@@ -72,11 +72,12 @@ static int read_text_list(const struct option *o, const struct yaml_node *node, 
         struct error error;
         if (!schema_is_text(items[i], o->key, diag))
             continue;
-        if (o->check && o->check(yaml_text(items[i]), &error) != 0) {
+        int r = o->check ? o->check(yaml_text(items[i]), &error) : 0;
+        if (r == -EINVAL) {
             diag_add(diag, DIAG_ERROR, items[i]->place, "%s: %s", o->key, error.text);
             continue;
         }
-        texts->items[texts->count] = strdup(items[i]->text);
+        texts->items[texts->count] = r == 0 ? strdup(items[i]->text) : NULL;
         if (!texts->items[texts->count])
             return -ENOMEM;
         texts->count++;

@@ -24,7 +24,7 @@ static const char FAULT_INTEGER[] = "is no Integer (-2147483648 to 2147483647, n
 static const char FAULT_BASE64[] = "is no base64 (RFC 4648 section 4)";
 static const char FAULT_POSITIVE[] = "must be an Integer above 0";
 
-/* 1 to 63 bytes are what anybody should have; more is only cut in messages. */
+/* A longer name is cut in messages. */
 enum { NAME_SHOWN_MAX = 63 };
 
 static int refuse(struct span name, const char *fault, struct error *reterr) {

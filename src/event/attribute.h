@@ -8,7 +8,7 @@
 /* spec.md "Naming Conventions": a-z and 0-9, at least one; not "data". */
 bool attribute_name_valid(struct span name);
 
-/* Of a valid name: free for an extension, or one of the core attributes (specversion too)? */
+/* One of the core attributes, specversion too: no extension may have its name. */
 bool attribute_name_is_core(struct span name);
 
 /* UTF-8 without what spec.md "Type System" forbids in a String: control

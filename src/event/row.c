@@ -37,7 +37,7 @@ static const struct span STREAMID = SPAN_LITERAL("streamid");
 static const struct span STREAMVERSION = SPAN_LITERAL("streamversion");
 static const struct span POSITION = SPAN_LITERAL("position");
 
-enum { NAME_SHOWN_MAX = 63 };
+enum { NAME_SHOWN_MAX = 63 }; /* a longer one is cut in messages */
 
 /* One row on its way. A fault doesn't end it: what can still be read is taken,
  * so that the event can be held by its position, id and stream. */
@@ -260,7 +260,7 @@ static int add_json_number(struct passage *p, struct span name, const struct jso
     int64_t integer;
     for (size_t i = 0; i < value->text.len; i++)
         if (memchr(".eE", value->text.data[i], 3))
-            return reject_extension(p, name, "is a decimal number, which CloudEvents has no type for; make it a string");
+            return reject_extension(p, name, "is a decimal number, which has no type in CloudEvents; make it a string");
     if (json_read_integer(value, &integer) != 0 || integer_type(integer) != ATTRIBUTE_INTEGER)
         return event_set_extension(p->event, name, ATTRIBUTE_STRING, value->text);
     size_t at = p->event->storage.len;
@@ -281,7 +281,7 @@ static int add_json_extension(struct passage *p, struct span name, const struct 
         return add_json_string(p, name, value);
     case JSON_ARRAY:
     case JSON_OBJECT:
-        return reject_extension(p, name, "is an array or object, which CloudEvents has no type for; make it a string");
+        return reject_extension(p, name, "is an array or object, which has no type in CloudEvents; make it a string");
     }
     return 0;
 }

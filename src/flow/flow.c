@@ -215,6 +215,7 @@ void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us) {
     if (is_stopping(f))
         return;
     f->run = RUN_STOPPING;
+    order_stop_starting(f->order);
     f->stop_deadline_us = deadline_us;
 }
 
@@ -227,7 +228,8 @@ static bool save_is_urgent(const struct flow *f) {
 
 static bool next_save(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
     struct window_place place;
-    if (f->database != DATABASE_UP || !ledger_next(&f->ledger, f->window, now_us, save_is_urgent(f), &place))
+    if (f->database != DATABASE_UP || f->run == RUN_FINISHED ||
+        !ledger_next(&f->ledger, f->window, now_us, save_is_urgent(f), &place))
         return false;
     *ret_want = (struct flow_want){.kind = FLOW_WANT_SAVE, .mark = place.mark, .position = place.position};
     return true;
@@ -236,7 +238,8 @@ static bool next_save(struct flow *f, int64_t now_us, struct flow_want *ret_want
 static bool next_finish(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
     if (f->run != RUN_STOPPING)
         return false;
-    bool drained = wire_flying(f->wire) == 0;
+    bool goes_on = order_any_ready(f->order) && f->database == DATABASE_UP && f->sink != SINK_DOWN;
+    bool drained = wire_flying(f->wire) == 0 && !goes_on;
     bool even = f->database == DATABASE_DOWN || ledger_is_even(&f->ledger, f->window);
     if (now_us < f->stop_deadline_us && !(drained && even))
         return false;
@@ -259,7 +262,8 @@ static bool next_renew(struct flow *f, int64_t now_us, struct flow_want *ret_wan
 }
 
 static bool may_submit(const struct flow *f, int64_t now_us) {
-    return f->database == DATABASE_UP && f->sink == SINK_READY && f->run == RUN_ON &&
+    bool runs = f->run == RUN_ON || f->run == RUN_STOPPING;
+    return f->database == DATABASE_UP && f->sink == SINK_READY && runs &&
            wire_ghosts(f->wire) == 0 && ledger_may_publish(&f->ledger, now_us);
 }
 
@@ -311,7 +315,8 @@ static bool next_read(struct flow *f, int64_t now_us, struct flow_want *ret_want
 }
 
 bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
-    order_wake(f->order, now_us);
+    if (!is_stopping(f))
+        order_wake(f->order, now_us);
     return next_save(f, now_us, ret_want) || next_finish(f, now_us, ret_want) || next_renew(f, now_us, ret_want) ||
            next_submit(f, now_us, ret_want) || next_read(f, now_us, ret_want);
 }
@@ -321,10 +326,10 @@ static int64_t earlier(int64_t a_us, int64_t b_us) {
 }
 
 int64_t flow_deadline_us(const struct flow *f) {
-    int64_t deadline_us = order_deadline_us(f->order);
+    int64_t deadline_us = is_stopping(f) ? CLOCK_NEVER : order_deadline_us(f->order);
     uint32_t events;
     uint64_t bytes;
-    if (f->database == DATABASE_UP)
+    if (f->database == DATABASE_UP && f->run != RUN_FINISHED)
         deadline_us = earlier(deadline_us, ledger_deadline_us(&f->ledger, f->window, save_is_urgent(f)));
     if (may_read(f, &events, &bytes))
         deadline_us = earlier(deadline_us, f->demand.due_us);

@@ -98,7 +98,9 @@ void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 void flow_saved(struct flow *f, int64_t now_us);
 void flow_save_failed(struct flow *f, int64_t now_us); /* try again */
 void flow_pause(struct flow *f, int64_t now_us, bool paused);
-/* No new reads, no new first submits; settle what is in flight until the deadline. */
+/* No new reads, no new events on their way, no further attempt of one that
+ * failed: what is under way (all destinations of an event that has started, while
+ * the sink is up) settles and is saved until the deadline. */
 void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us);
 
 /* Wants. ---------------------------------------------------------------- */
@@ -135,6 +137,7 @@ enum flow_hold { FLOW_HOLD_NONE, FLOW_HOLD_VERDICT /* unmatched, rejected at rea
 
 struct flow_view {
     uint32_t events, unsaved, in_flight, ghosts;
+    uint32_t started; /* of the events: submitted at least once (after a stop: these, the unsaved and the ghosts come again) */
     uint64_t bytes;
     bool any_unsettled;
     uint32_t oldest_slot;        /* of the first event not settled */

@@ -35,7 +35,8 @@ struct order {
     uint32_t map_mask;
     uint32_t first_ready, last_ready;
     struct agenda *asleep;
-    uint32_t held, followers;
+    uint32_t held, followers, started;
+    bool starts; /* new events */
 };
 
 int order_new(struct slot *slots, uint32_t events, enum flow_order kind, uint32_t limit, struct order **ret_order) {
@@ -48,6 +49,7 @@ int order_new(struct slot *slots, uint32_t events, enum flow_order kind, uint32_
     o->kind = kind;
     o->events = events;
     o->limit = limit;
+    o->starts = true;
     uint32_t map_size = 4;
     while (map_size < 2 * events)
         map_size *= 2;
@@ -79,7 +81,7 @@ void order_reset(struct order *o) {
         o->keys[i].behind = i + 1 < o->events ? i + 1 : NONE;
     o->free_key = 0;
     o->first_ready = o->last_ready = NONE;
-    o->held = o->followers = 0;
+    o->held = o->followers = o->started = 0;
     agenda_clear(o->asleep);
 }
 
@@ -194,7 +196,7 @@ static enum key_state next_state(const struct order *o, const struct key *k) {
         return KEY_IDLE;
     const struct slot *s = &o->slots[k->head];
     if (s->todo)
-        return s->started || k->started < o->limit ? KEY_READY : KEY_IDLE;
+        return s->started || (o->starts && k->started < o->limit) ? KEY_READY : KEY_IDLE;
     return s->failed ? KEY_ASLEEP : KEY_IDLE; /* rejected, or not to be delivered: an operator's turn */
 }
 
@@ -212,6 +214,13 @@ static void arrange(struct order *o, uint32_t number) {
     if (next == KEY_ASLEEP)
         agenda_add(o->asleep, number, o->slots[k->head].retry_us);
     k->state = next;
+}
+
+void order_stop_starting(struct order *o) {
+    o->starts = false;
+    for (uint32_t i = 0; i < o->events; i++)
+        if (o->keys[i].state != KEY_FREE)
+            arrange(o, i);
 }
 
 /* --- A key's queue. ------------------------------------------------------ */
@@ -295,6 +304,7 @@ void order_settle(struct order *o, uint32_t slot) {
     o->followers -= followers_of(k);
     k->events--;
     k->started--;
+    o->started--;
     if (s->holds) {
         k->held--;
         o->held--;
@@ -325,6 +335,7 @@ static void start(struct order *o, struct key *k, struct slot *s) {
     o->followers -= followers_of(k);
     s->started = true;
     k->started++;
+    o->started++;
     k->waiting--;
     o->followers += followers_of(k);
     ASSERT(k->again_tail == NONE);
@@ -355,6 +366,10 @@ void order_next(struct order *o, uint32_t *ret_slot, uint16_t *ret_destination) 
 
 int64_t order_deadline_us(const struct order *o) {
     return agenda_deadline_us(o->asleep);
+}
+
+uint32_t order_started(const struct order *o) {
+    return o->started;
 }
 
 uint32_t order_held(const struct order *o) {
@@ -406,7 +421,7 @@ static const char *line_broken(const struct order *o) {
 }
 
 const char *order_broken(const struct order *o) {
-    uint32_t held = 0, followers = 0, open = 0;
+    uint32_t held = 0, followers = 0, started = 0, open = 0;
     for (uint32_t i = 0; i < o->events; i++) {
         const struct key *k = &o->keys[i];
         if (k->state == KEY_FREE)
@@ -420,6 +435,7 @@ const char *order_broken(const struct order *o) {
             return broken;
         held += k->held;
         followers += followers_of(k);
+        started += k->started;
         open += k->events;
     }
     for (uint32_t i = 0; i < o->events; i++)
@@ -428,5 +444,6 @@ const char *order_broken(const struct order *o) {
         return "every open event has a key";
     if (line_broken(o))
         return line_broken(o);
-    return held == o->held && followers == o->followers ? NULL : "held events and followers are counted";
+    bool counted = held == o->held && followers == o->followers && started == o->started;
+    return counted ? NULL : "events that hold, follow or have started are counted";
 }

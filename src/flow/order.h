@@ -23,6 +23,9 @@ void order_free(struct order *o);
 /* Forgets every event. */
 void order_reset(struct order *o);
 
+/* From now on no event is started; what has started goes on. */
+void order_stop_starting(struct order *o);
+
 /* A new event in that slot. */
 void order_add(struct order *o, uint32_t slot, const struct flow_event *event);
 /* Something of it is to be submitted again, or waits, or was rejected. */
@@ -38,6 +41,8 @@ void order_next(struct order *o, uint32_t *ret_slot, uint16_t *ret_destination);
 /* When order_wake has something to do; CLOCK_NEVER. */
 int64_t order_deadline_us(const struct order *o);
 
+/* Open events that were submitted at least once. */
+uint32_t order_started(const struct order *o);
 /* Events that hold their key, and those that wait behind them. */
 uint32_t order_held(const struct order *o);
 uint32_t order_followers(const struct order *o);

@@ -32,6 +32,7 @@ void flow_view(const struct flow *f, struct flow_view *ret_view) {
         .unsaved = window_unsaved(f->window),
         .in_flight = wire_flying(f->wire),
         .ghosts = wire_ghosts(f->wire),
+        .started = order_started(f->order),
         .bytes = window_bytes(f->window),
         .held = order_held(f->order),
         .followers = order_followers(f->order),

@@ -255,7 +255,7 @@ static int prepare(struct pgconn *c, const char *name, const char *sql, const Oi
     ASSERT(c->prepared_count < STATEMENTS_MAX);
     ASSERT(strlen(name) < STATEMENT_NAME_MAX);
     char *place = c->prepared[c->prepared_count];
-    strncpy(place, name, STATEMENT_NAME_MAX);
+    memcpy(place, name, strlen(name) + 1);
     c->name = place;
     c->phase = PHASE_PREPARING;
     return started(c, PQsendPrepare(c->pg, name, sql, c->value_count, types), reterr);

@@ -18,7 +18,7 @@ struct pgconn_options {
 };
 
 extern const struct option pgconn_options_table[];
-/* libpq's own parser on conninfo. 0; -EINVAL. */
+/* libpq's own parser on conninfo. 0; -EINVAL with *reterr; -ENOMEM. */
 int pgconn_check_options(const struct pgconn_options *options, struct error *reterr) MUST_CHECK;
 
 struct pgconn;

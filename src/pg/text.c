@@ -21,15 +21,20 @@ static int check_conninfo(struct span text, struct error *reterr) {
         return -EINVAL;
     }
     CLEANUP(secret_wipe) struct buf b = BUF_INIT(CONNINFO_MAX + 1);
+    int r = buf_add_span(&b, text);
+    if (r == 0)
+        r = buf_terminate(&b);
+    if (r != 0)
+        return r;
     char *words = NULL;
-    PQconninfoOption *options = NULL;
-    if (buf_add_span(&b, text) == 0 && buf_terminate(&b) == 0)
-        options = PQconninfoParse(b.data, &words);
+    PQconninfoOption *options = PQconninfoParse(b.data, &words);
+    if (!options && words)
+        explain(b.data, words, reterr);
     if (!options)
-        explain(b.data ? b.data : "", words ? words : "out of memory", reterr);
+        r = words ? -EINVAL : -ENOMEM;
     PQfreemem(words);
     PQconninfoFree(options);
-    return options ? 0 : -EINVAL;
+    return r;
 }
 
 int pgconn_check_options(const struct pgconn_options *options, struct error *reterr) {

@@ -46,9 +46,11 @@ struct rule_result {
 /* First match wins; `continue: true` adds its destinations and goes on; a skip
  * ends there (what came before it stays). Every template of the destinations is checked, none rendered.
  * *reterr is set for RULE_REJECTED. */
-void rule_resolve(const struct rule_set *s, const struct event *e, struct rule_result *ret_result, struct error *reterr);
+void rule_resolve(const struct rule_set *s, const struct event *e, struct rule_result *ret_result,
+                  struct error *reterr);
 
 /* Fills *d (storage reused). 0; -ENOMEM; -EMSGSIZE. Only for numbers that rule_resolve gave for this event. */
-int rule_render(const struct rule_set *s, uint16_t destination, const struct event *e, struct destination *d) MUST_CHECK;
+int rule_render(const struct rule_set *s, uint16_t destination, const struct event *e,
+                struct destination *d) MUST_CHECK;
 
 #endif

@@ -17,7 +17,8 @@ struct template;
 #define TEMPLATE_FILTERS_MAX 8 /* in one pair of braces */
 
 /* 0; -ENOMEM; -EINVAL with *reterr and *ret_column (0-based byte of the fault; set only then). */
-int template_compile(struct span text, struct template **ret_template, struct error *reterr, size_t *ret_column) MUST_CHECK;
+int template_compile(struct span text, struct template **ret_template, struct error *reterr,
+                     size_t *ret_column) MUST_CHECK;
 void template_free(struct template *t);
 
 /* The whole text, if nothing of it comes from an event; else absent. */

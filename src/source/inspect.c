@@ -34,9 +34,16 @@ static void find(struct inspect *in, enum severity severity, const char *format,
     in->refused |= severity == REFUSES;
     in->findings++;
     size_t before = in->note.len;
-    if (buf_addf(&in->note, "%s%s", in->note.len ? "\n" : "", text) != 0 || buf_terminate(&in->note) != 0)
+    int r = buf_addf(&in->note, "%s%s", in->note.len ? "\n" : "", text);
+    if (r == 0)
+        r = buf_terminate(&in->note);
+    if (r)
         in->note.len = before;
+    if (r == -ENOMEM)
+        in->failure = r;
 }
+
+#define WORD_MAX_BYTES 4096 /* a name of 1,000 bytes, all of them quotes */
 
 /* The pieces that the statements of a mend are made of. */
 struct words {
@@ -51,26 +58,28 @@ static void words_done(struct words *w) {
     buf_done(&w->xid);
 }
 
-static const char *quoted_column(const struct inspect *in, int role, struct buf *b) {
-    if (pgconn_quote_identifier(span_of(table_column(in->table, role)->column), b) != 0 || buf_terminate(b) != 0)
-        return "?";
-    return b->data;
-}
-
-static int find_words(const struct inspect *in, struct words *w) {
-    struct buf *all[] = {&w->table, &w->schema, &w->role, &w->position, &w->xid};
-    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
-        *all[i] = BUF_INIT(1024);
-    const char *schema = in->table->name.schema ? in->table->name.schema : "public";
+static int find_words(struct inspect *in, struct words *w) {
+    const struct {
+        struct buf *to;
+        struct span name;
+    } names[] = {
+        {&w->schema, span_of(in->table->name.schema ? in->table->name.schema : "public")},
+        {&w->role, span_of(in->role)},
+        {&w->position, span_of(table_column(in->table, ROW_POSITION)->column)},
+        {&w->xid, span_of(table_column(in->table, TABLE_TRANSACTION_ID)->column)},
+    };
+    w->table = BUF_INIT(WORD_MAX_BYTES);
     int r = table_name_quote(&in->table->name, &w->table);
     if (r == 0)
-        r = pgconn_quote_identifier(span_of(schema), &w->schema);
-    if (r == 0)
-        r = pgconn_quote_identifier(span_of(in->role), &w->role);
-    for (size_t i = 0; r == 0 && i < 3; i++)
-        r = buf_terminate(all[i]);
-    quoted_column(in, ROW_POSITION, &w->position);
-    quoted_column(in, TABLE_TRANSACTION_ID, &w->xid);
+        r = buf_terminate(&w->table);
+    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(names); i++) {
+        *names[i].to = BUF_INIT(WORD_MAX_BYTES);
+        r = pgconn_quote_identifier(names[i].name, names[i].to);
+        if (r == 0)
+            r = buf_terminate(names[i].to);
+    }
+    if (r)
+        in->failure = r;
     return r;
 }
 
@@ -156,6 +165,7 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
 
 int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) {
     in->findings = 0;
+    in->failure = 0;
     in->refused = false;
     buf_clear(&in->note);
     table_forget(in->table);
@@ -372,13 +382,17 @@ int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) {
         int r = pgconn_fetch(in->tail, reterr);
         if (r == 0)
             look_at_row(in);
-        else if (r == PGCONN_E_AGAIN)
-            return INSPECT_E_AGAIN;
-        else if (r != PGCONN_E_DONE)
-            return r == PGCONN_E_LOST ? INSPECT_E_LOST : INSPECT_E_FAILED;
-        if (r != PGCONN_E_DONE)
+        if (in->failure)
+            return in->failure;
+        if (r == 0)
             continue;
+        if (r == PGCONN_E_AGAIN)
+            return INSPECT_E_AGAIN;
+        if (r != PGCONN_E_DONE)
+            return r == PGCONN_E_LOST ? INSPECT_E_LOST : INSPECT_E_FAILED;
         in->step = step_after(in);
+        if (in->failure)
+            return in->failure;
         r = send_step(in, now_us, reterr);
         if (r)
             return r < 0 ? r : INSPECT_E_LOST;

@@ -23,6 +23,7 @@ struct inspect {
     enum inspect_step step;
     struct buf note; /* one finding a line, terminated */
     unsigned findings;
+    int failure; /* of ours: -ENOMEM */
     bool refused;
     struct error first; /* of the findings that refuse */
     char system_identifier[24];
@@ -41,7 +42,7 @@ int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) MUST
 #define INSPECT_E_REFUSED 2 /* not fit: *reterr (config), all findings in note */
 #define INSPECT_E_FAILED 3  /* a statement was refused: *reterr */
 #define INSPECT_E_LOST 4    /* the connection is gone: *reterr */
-/* 0: fit (note: warnings). -ENOMEM. */
+/* 0: fit (note: warnings). -ENOMEM; -EMSGSIZE (a column's name that can't be one). */
 int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) MUST_CHECK;
 
 #endif

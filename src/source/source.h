@@ -30,7 +30,7 @@ struct source_options {
 void source_options_done(struct source_options *o);
 /* The default column name of a role ("streamid"); NULL: none. */
 const char *source_default_column(enum row_role role);
-/* Splits "schema.table" with SQL's quoting. 0; -EINVAL with *reterr. */
+/* Splits "schema.table" with SQL's quoting. 0; -EINVAL with *reterr; -ENOMEM. */
 int source_check_table(struct span table, struct error *reterr) MUST_CHECK;
 
 struct source;

@@ -11,16 +11,19 @@
 #define NAME_MAX_BYTES 1000
 
 /* Behind the opening quote: up to the closing one, doubled quotes stand for one. */
-static bool read_quoted(const char **at, const char *end, struct buf *b) {
+static bool read_quoted(const char **at, const char *end, char *to) {
     for (const char *p = *at; p < end; p++) {
         if (*p == '"' && (p + 1 == end || p[1] != '"')) {
+            bool any = p > *at;
             *at = p + 1;
-            return b->len > 0;
+            *to = '\0';
+            return any;
         }
         if (*p == '"')
             p++;
-        if (*p == '\0' || buf_add_char(b, *p) != 0)
+        if (*p == '\0')
             return false;
+        *to++ = *p;
     }
     return false;
 }
@@ -31,45 +34,53 @@ static bool is_name_byte(unsigned char c, bool first) {
 }
 
 /* SQL folds what is not quoted to lower case. */
-static bool read_plain(const char **at, const char *end, struct buf *b) {
+static bool read_plain(const char **at, const char *end, char *to) {
     const char *p = *at;
-    for (; p < end && is_name_byte((unsigned char)*p, p == *at); p++) {
-        char c = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
-        if (buf_add_char(b, c) != 0)
-            return false;
-    }
+    for (; p < end && is_name_byte((unsigned char)*p, p == *at); p++)
+        *to++ = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+    *to = '\0';
+    bool any = p > *at;
     *at = p;
-    return b->len > 0;
+    return any;
 }
 
-static char *read_part(const char **at, const char *end) {
-    CLEANUP(buf_done) struct buf b = BUF_INIT(NAME_MAX_BYTES);
-    bool ok;
-    if (*at < end && **at == '"') {
-        ++*at;
-        ok = read_quoted(at, end, &b);
-    } else {
-        ok = read_plain(at, end, &b);
+/* 0; -EINVAL; -ENOMEM. */
+static int read_part(const char **at, const char *end, char **ret_part) {
+    CLEANUP(cleanup_free) char *part = malloc((size_t)(end - *at) + 1);
+    bool quoted = *at < end && **at == '"';
+    if (!part)
+        return -ENOMEM;
+    *at += quoted;
+    if (!(quoted ? read_quoted(at, end, part) : read_plain(at, end, part)))
+        return -EINVAL;
+    *ret_part = TAKE(part);
+    return 0;
+}
+
+static int read_name(struct span text, struct table_name *name) {
+    const char *at = text.data, *end = at + text.len;
+    if (text.len > NAME_MAX_BYTES)
+        return -EINVAL;
+    int r = read_part(&at, end, &name->table);
+    if (r == 0 && at < end && *at == '.') {
+        at++;
+        name->schema = TAKE(name->table);
+        r = read_part(&at, end, &name->table);
     }
-    return ok ? strndup(b.data, b.len) : NULL;
+    return r == 0 && at != end ? -EINVAL : r;
 }
 
 int table_name_parse(struct span text, struct table_name *ret_name, struct error *reterr) {
-    const char *at = text.data, *end = at + text.len;
-    struct table_name name = {.table = read_part(&at, end)};
-    if (name.table && at < end && *at == '.') {
-        at++;
-        name.schema = name.table;
-        name.table = read_part(&at, end);
-    }
-    if (name.table && at == end) {
+    struct table_name name = {0};
+    int r = read_name(text, &name);
+    if (r == 0) {
         *ret_name = name;
         return 0;
     }
     table_name_done(&name);
     error_set(reterr, ERROR_CONFIG, "'%.*s' is no table's name; allowed is table or schema.table, each part in double quotes "
               "if it has upper case or other characters than letters, digits and _", SPAN_ARGS(text));
-    return -EINVAL;
+    return r;
 }
 
 void table_name_done(struct table_name *name) {
@@ -171,9 +182,11 @@ static void add_column(struct table *t, int role, const char *column, struct spa
 int table_init(struct table *t, const struct source_options *o) {
     struct error ignored;
     *t = (struct table){0};
-    int r = table_name_parse(span_of(o->table), &t->name, &ignored);
-    if (r < 0 || o->extension_count > TABLE_EXTENSIONS_MAX)
+    if (o->extension_count > TABLE_EXTENSIONS_MAX)
         return -EINVAL;
+    int r = table_name_parse(span_of(o->table), &t->name, &ignored);
+    if (r)
+        return r;
     for (int i = 0; i < ROW_ROLE_COUNT; i++) {
         enum row_role role = (enum row_role)i;
         const char *given = o->columns[i], *column = given ? given : source_default_column(role);

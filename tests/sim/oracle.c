@@ -84,6 +84,13 @@ void oracle_stopped(struct world *w) {
             blame(w, "after a clean stop the checkpoint is not past row %" PRIu32, i);
 }
 
+void oracle_finished_early(struct world *w, const struct flow_view *view) {
+    if (view->in_flight > 0)
+        blame(w, "G11: it stopped before its deadline with %" PRIu32 " deliveries on the wire", view->in_flight);
+    if (w->daemon.keep_call != CALL_NONE && w->daemon.database_up)
+        blame(w, "G11: it stopped before its deadline with a save under way");
+}
+
 void oracle_check(struct world *w) {
     const struct daemon *d = &w->daemon;
     if (d->broken)

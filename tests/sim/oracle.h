@@ -10,6 +10,8 @@ void oracle_stored(struct world *w, uint32_t row, uint16_t destination);
 void oracle_saved(struct world *w, const char *before);
 /* A clean stop at rest: the checkpoint is past every row (edge case 15). */
 void oracle_stopped(struct world *w);
+/* It stopped before its deadline: nothing was left to wait for (G11). */
+void oracle_finished_early(struct world *w, const struct flow_view *view);
 /* After every step: the cores' own invariants, and G9. */
 void oracle_check(struct world *w);
 /* G1: everything that was committed, and survived, was delivered. */

@@ -137,15 +137,18 @@ static void stop(struct world *w) {
     if (w->stopping)
         return;
     w->stopping = true;
+    w->stop_deadline_us = w->now_us + STOP_TIMEOUT_US;
     note(w, "daemon is told to stop");
-    flow_stop(w->daemon.flow, w->now_us, w->now_us + STOP_TIMEOUT_US);
+    flow_stop(w->daemon.flow, w->now_us, w->stop_deadline_us);
 }
 
 static void finish(struct world *w) {
     /* G7: a clean stop with nothing held repeats nothing. */
     struct flow_view view;
     flow_view(w->daemon.flow, &view);
-    bool clean = view.unsaved == 0 && view.in_flight == 0 && view.ghosts == 0;
+    bool clean = view.unsaved == 0 && view.started == 0 && view.ghosts == 0;
+    if (w->now_us < w->stop_deadline_us)
+        oracle_finished_early(w, &view);
     if (!clean)
         w->failures++;
     note(w, "daemon has stopped%s", clean ? " clean" : "");
@@ -165,8 +168,8 @@ static void go_its_way(struct world *w, enum world_action action) {
     const struct broker_queue queue = {.store = store, .world = w};
     if (action == ACT_EXECUTE_TAIL && daemon_execute_tail(d))
         note(w, "tail statement %d executed: %" PRIu32 " rows", (int)d->statement.kind, d->result.row_count);
-    if (action == ACT_EXECUTE_KEEP)
-        daemon_execute_keep(d, save, w);
+    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && random_percent(&w->luck, 20))
+        daemon_execute_late(d, save, w);
     if (action == ACT_TAKE_TAIL)
         daemon_take_tail(d, w->now_us, random_between(&w->luck, 1, 8));
     if (action == ACT_TAKE_KEEP)
@@ -264,7 +267,7 @@ static void set_weights(struct world *w, uint64_t left_out) {
     for (int i = 0; i < ACT_COUNT; i++) {
         bool is_needed = i == ACT_BEGIN || i == ACT_INSERT || i == ACT_COMMIT ||
                          (i >= ACT_EXECUTE_TAIL && i <= ACT_CONNECT_SINK);
-        uint32_t factor = random_between(&w->random, is_needed ? 1 : 0, 3);
+        uint32_t factor = (const uint8_t[]){0, 1, 2, 4, 8}[random_between(&w->random, is_needed ? 1 : 0, 4)];
         w->weights[i] = left_out >> i & 1 ? 0 : usual[i] * factor;
         w->weight_sum += w->weights[i];
     }
@@ -335,7 +338,9 @@ static void calm_round(struct world *w) {
 static void hoard(struct world *w) {
     w->daemon.options.unsaved = POSTGRES_ROWS_MAX;
     w->daemon.options.window_events = DAEMON_WINDOW_MAX;
+    w->daemon.options.window_bytes = 100000;
     w->insert_unroutable = 10;
+    w->insert_unkeyed = 80;
     w->batch_max = 1;
     for (uint32_t i = 0; i < 3 * PLAN_TARGETS_MAX / 2 && !w->broken[0]; i++) {
         postgres_begin(&w->pg);

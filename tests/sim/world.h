@@ -53,7 +53,8 @@ struct world {
     struct broker broker;
     struct daemon daemon;
     int64_t now_us;
-    bool paused, stopping, held_at_stop;
+    bool paused, stopping;
+    int64_t stop_deadline_us;
     bool calm; /* faults have ceased */
     uint32_t weights[ACT_COUNT];
     uint32_t weight_sum;

@@ -61,8 +61,8 @@ END_TEST
 
 START_TEST(uri_references_follow_rfc_3986) {
     EXPECT(uri_reference_valid, true, "", "/orders", "#frag", "1-555-123-4567", "urn:uuid:6e8bc430-9c3a-11d9",
-           "https://cloudevents.io", "mailto:a@b.c", "//authority/path", "?q=1/2?3", "a/b:c", "./a:b", "http://[::1]:80/",
-           "http://[v1.fe:x]/", "http://u:p@h:/p", "x:", "x://", "/a%2Fb", "a;b,c=d!$&'()*+", "http://h#",
+           "https://cloudevents.io", "mailto:a@b.c", "//authority/path", "?q=1/2?3", "a/b:c", "./a:b",
+           "http://[::1]:80/", "http://[v1.fe:x]/", "http://u:p@h:/p", "x:", "x://", "/a%2Fb", "a;b,c=d!$&'()*+", "http://h#",
            "http://1.2.3.4/", "file:///etc", "http://[::ffff:1.2.3.4]");
     EXPECT(uri_reference_valid, false, "/%zz", "/%4", "%", "a b", "<a>", "\"a\"", "a\\b", "a^b", "a`b", "{a}", "a|b",
            "é", "1:b", ":a", "a#b#c", "[a]", "/[", "http://[::1", "http://[:::1]/", "http://[::1]x/", "http://h:8x/",
@@ -82,8 +82,8 @@ START_TEST(timestamps_follow_rfc_3339) {
            "2018-04-05T16:31:00-23:59", "2020-02-29T00:00:00Z", "2000-02-29T00:00:00Z", "0001-01-01T00:00:00Z",
            "9999-12-31T23:59:59.999999Z", "2016-12-31T23:59:60Z", "2017-01-01T00:59:60+01:00", "2018-04-05t17:31:00z");
     EXPECT(timestamp_valid, false, "", "lunchtime", "2018-04-05T18:31Z", "2018-04-05T18:31:00X", "2018-04-05T18:31:00",
-           "2018-04-05T18:31:00+25:00", "2018-04-05T18:31:00+xx:00", "2018-04-05T18:31:00+05", "2018-04-05T18:31:00+0500",
-           "2018-04-05 17:31:00+00", "2018-04-05 17:31:00Z", "10000-01-01T00:00:00Z", "2018-02-30T00:00:00Z",
+           "2018-04-05T18:31:00+25:00", "2018-04-05T18:31:00+xx:00", "2018-04-05T18:31:00+05",
+           "2018-04-05T18:31:00+0500", "2018-04-05 17:31:00+00", "2018-04-05 17:31:00Z", "10000-01-01T00:00:00Z", "2018-02-30T00:00:00Z",
            "2019-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2018-04-31T00:00:00Z", "2018-13-01T00:00:00Z",
            "2018-00-01T00:00:00Z", "2018-01-00T00:00:00Z", "2018-01-01T24:00:00Z", "2018-01-01T00:60:00Z",
            "2018-01-01T00:00:61Z", "2018-01-01T12:00:60Z", "2018-01-01T00:00:00.Z", "2018-01-01T00:00:00,5Z",
@@ -104,10 +104,10 @@ START_TEST(a_cut_timestamp_is_refused_wherever_it_is_cut) {
 END_TEST
 
 START_TEST(media_types_follow_rfc_2046) {
-    EXPECT(media_type_valid, true, "text/plain", "application/vnd.x+json", "text/plain; charset=utf-8", "a/b;c=\"d;\\\"e\"",
-           "Text/JSON", "text/plain;a=b ; c=d", "a/b;c=\"\"");
-    EXPECT(media_type_valid, false, "", "xyz", "/", "a/", "/b", "a/b/c", "text /plain", "text/plain;", "text/plain; charset",
-           "text/plain; charset=", "a/b;c=\"d", "a/b;=d", "a/b;c= d", "a/b c", "é/b", "a/b;c=d;", "a/b,c");
+    EXPECT(media_type_valid, true, "text/plain", "application/vnd.x+json", "text/plain; charset=utf-8",
+           "a/b;c=\"d;\\\"e\"", "Text/JSON", "text/plain;a=b ; c=d", "a/b;c=\"\"");
+    EXPECT(media_type_valid, false, "", "xyz", "/", "a/", "/b", "a/b/c", "text /plain", "text/plain;",
+           "text/plain; charset", "text/plain; charset=", "a/b;c=\"d", "a/b;=d", "a/b;c= d", "a/b c", "é/b", "a/b;c=d;", "a/b,c");
     EXPECT(media_type_is_json, true, "application/json", "Application/JSON", "text/json", "application/vnd.x+json",
            "application/json; charset=utf-8", "application/x+JSON;a=b", "application/cloudevents+json");
     EXPECT(media_type_is_json, false, "", "text/plain", "application/jsonx", "application/+json", "json",

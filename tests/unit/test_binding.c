@@ -3,8 +3,10 @@
 
 #include <errno.h>
 
+#include "base/json.h"
 #include "event/binding.h"
 #include "unit/fail_alloc.h"
+#include "unit/rows.h"
 
 static struct event event;
 static struct binding_message message;
@@ -254,6 +256,82 @@ START_TEST(out_of_memory_is_an_ordinary_answer) {
 }
 END_TEST
 
+/* JSON text as a writer may leave it: spaces, duplicate names, numbers that no double holds. */
+static void add_random_json(struct buf *b, unsigned *seed, int depth) {
+    static const char *const scalars[] = {"1.10", "12345678901234567890", "1e400", "-0", "null",
+                                          "\"\\ud83d\\ude00é\"", " true"};
+    int pick = rand_r(seed) % 10;
+    if (depth == 0 || pick < 4) {
+        ck_assert_int_eq(buf_addf(b, "%s", scalars[(size_t)rand_r(seed) % ARRAY_LENGTH(scalars)]), 0);
+        return;
+    }
+    bool object = pick < 8;
+    ck_assert_int_eq(buf_add_char(b, object ? '{' : '['), 0);
+    for (int i = rand_r(seed) % 4; i > 0; i--) {
+        ck_assert_int_eq(buf_addf(b, "%s", object ? "\"a\" :\n" : " "), 0);
+        add_random_json(b, seed, depth - 1);
+        if (i > 1)
+            ck_assert_int_eq(buf_add_char(b, ','), 0);
+    }
+    ck_assert_int_eq(buf_add_char(b, object ? '}' : ']'), 0);
+}
+
+/* Text of an attribute: quotes, controls, broken UTF-8 and all. */
+static struct span random_text(char *text, size_t size, unsigned *seed) {
+    static const char *const pieces[] = {"a", "\"", "\\", "é", "😀", "/", "\n", "\x7f", "\xff", "%41", "{", " ", ":"};
+    size_t len = 0;
+    for (int i = rand_r(seed) % 6; i > 0; i--) {
+        const char *piece = pieces[(size_t)rand_r(seed) % (rand_r(seed) % 4 ? 6 : ARRAY_LENGTH(pieces))];
+        ck_assert_uint_lt(len + strlen(piece), size);
+        memcpy(text + len, piece, strlen(piece));
+        len += strlen(piece);
+    }
+    return (struct span){text, len};
+}
+
+static void expect_every_form(struct span json) {
+    for (int protocol = BINDING_AMQP; protocol <= BINDING_KAFKA; protocol++) {
+        options.mode = BINDING_BINARY;
+        encode((enum binding_protocol)protocol);
+        ck_assert(span_equal(message.body, json));
+        options.mode = BINDING_STRUCTURED;
+        encode((enum binding_protocol)protocol);
+        ck_assert_msg(json_valid(message.body), "%.*s", SPAN_ARGS(message.body));
+        size_t before = message.body.len - json.len - 1;
+        ck_assert(memcmp(message.body.data + before, json.data, json.len) == 0);
+    }
+}
+
+START_TEST(json_data_of_random_rows_goes_out_byte_for_byte) {
+    static const struct row_options row_options = {.emit_position = true};
+    static struct rows rows;
+    CLEANUP(buf_done) struct buf json = BUF_INIT(100000);
+    unsigned seed = 11;
+    int accepted = 0;
+    for (int turn = 0; turn < 20000; turn++) {
+        char texts[4][40];
+        buf_clear(&json);
+        add_random_json(&json, &seed, 4);
+        rows_minimal(&rows);
+        rows_set(&rows, ROW_ID, ROW_FORM_TEXT, random_text(texts[0], 40, &seed));
+        rows_add(&rows, ROW_SUBJECT, ROW_FORM_TEXT, random_text(texts[1], 40, &seed));
+        rows_add(&rows, ROW_EXTENSION, ROW_FORM_TEXT, random_text(texts[2], 40, &seed));
+        rows_name(&rows, "ext");
+        rows_add(&rows, ROW_EXTENSION, ROW_FORM_BYTEA, random_text(texts[3], 40, &seed));
+        rows_name(&rows, "bin");
+        rows_add(&rows, ROW_DATA, ROW_FORM_JSON, buf_span(&json));
+        struct row row = rows_view(&rows);
+        event_clear(&event, 10000);
+        int r = row_to_event(&row, &row_options, &event, &error);
+        ck_assert(r == 0 || r == ROW_E_REJECTED);
+        if (r == 0)
+            expect_every_form(buf_span(&json));
+        accepted += r == 0;
+    }
+    ck_assert_int_gt(accepted, 5000);
+}
+END_TEST
+
 START_TEST(headers_of_ours_are_reserved) {
     static const char *const reserved[] = {"cloudEvents_x", "cloudevents:id", "ce_x", "CE-id", "content-type",
                                            "Content-Type", "x-penstock-tag"};
@@ -294,6 +372,8 @@ int main(void) {
     tcase_add_test(cases, internal_extensions_are_not_sent);
     tcase_add_test(cases, a_message_over_its_maximum_is_refused);
     tcase_add_test(cases, out_of_memory_is_an_ordinary_answer);
+    tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, json_data_of_random_rows_goes_out_byte_for_byte);
     tcase_add_test(cases, headers_of_ours_are_reserved);
     tcase_add_test(cases, the_options_table_fits_the_struct);
     suite_add_tcase(suite, cases);

@@ -200,6 +200,39 @@ START_TEST(a_stop_waits_for_what_is_in_flight_up_to_its_deadline) {
 }
 END_TEST
 
+/* G7: a clean stop with nothing held repeats nothing. */
+START_TEST(a_stop_lets_an_event_finish_that_is_half_delivered) {
+    options.sink_in_flight = 1;
+    begin();
+    want(FLOW_WANT_READ);
+    add_event((struct flow_event){.verdict = FLOW_DELIVER, .destinations = 2, .keyed = true, .key = 1});
+    add(1);
+    add(2);
+    flow_read_done(flow, now_us, true);
+    uint64_t first = want_submit(0);
+    flow_stop(flow, now_us, now_us + 20000 * MS);
+    outcome(first, FLOW_CONFIRMED);
+    ck_assert_uint_eq(view().started, 1);
+    outcome(want_submit(0), FLOW_CONFIRMED);
+    ck_assert_int_eq(want(FLOW_WANT_SAVE).mark.position, 1);
+    flow_saved(flow, now_us);
+    want(FLOW_WANT_FINISH);
+    ck_assert_uint_eq(view().started, 0);
+}
+END_TEST
+
+START_TEST(a_stop_does_not_wait_for_a_sink_that_is_down) {
+    begin();
+    read_keys("a");
+    uint64_t first = want_submit(0);
+    flow_stop(flow, now_us, now_us + 20000 * MS);
+    outcome(first, FLOW_LOST);
+    flow_sink_down(flow, now_us);
+    want(FLOW_WANT_FINISH);
+    ck_assert_uint_eq(view().started, 1);
+}
+END_TEST
+
 /* Edge case 49. */
 START_TEST(a_stop_during_backoff_makes_no_further_attempt) {
     begin();
@@ -328,6 +361,8 @@ int main(void) {
     TCase *stop = case_of(suite, "stop");
     tcase_add_test(stop, a_clean_stop_saves_what_has_settled);
     tcase_add_test(stop, a_stop_waits_for_what_is_in_flight_up_to_its_deadline);
+    tcase_add_test(stop, a_stop_lets_an_event_finish_that_is_half_delivered);
+    tcase_add_test(stop, a_stop_does_not_wait_for_a_sink_that_is_down);
     tcase_add_test(stop, a_stop_during_backoff_makes_no_further_attempt);
     tcase_add_test(stop, rows_that_still_come_after_a_stop_are_not_published);
     tcase_add_test(stop, a_stop_without_a_database_does_not_wait_for_a_save);

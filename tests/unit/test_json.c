@@ -105,7 +105,8 @@ END_TEST
 START_TEST(an_object_is_walked_member_by_member) {
     struct json_walk w;
     struct json_value name, value;
-    ck_assert_int_eq(json_walk_object(&w, sp(" {\"a\" : 1.10, \"b\\n\":\"x\\\"y\",\"c\":{\"d\":[1,2]},\"e\":null} ")), 0);
+    static const char text[] = " {\"a\" : 1.10, \"b\\n\":\"x\\\"y\",\"c\":{\"d\":[1,2]},\"e\":null} ";
+    ck_assert_int_eq(json_walk_object(&w, sp(text)), 0);
     ck_assert_int_eq(json_walk_next(&w, &name, &value), 0);
     ck_assert(span_is(name.text, "a") && !name.escaped);
     ck_assert(value.kind == JSON_NUMBER && span_is(value.text, "1.10"));

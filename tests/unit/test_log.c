@@ -183,6 +183,9 @@ END_TEST
 
 START_TEST(another_stream_is_not_the_journal) {
     const char *others[] = {"1:1", "", ":", "x", "1", "99999999999999999999999:1"};
+    name_the_journal("x");
+    log_say(LOG_LEVEL_INFO, NULL, "here");
+    ck_assert_str_eq(written(), "info: here\n");
     name_the_journal("0");
     for (size_t i = 0; i <= ARRAY_LENGTH(others); i++) {
         log_say(LOG_LEVEL_INFO, NULL, "here");

@@ -47,7 +47,7 @@ static void *serve(void *argument) {
 }
 
 static void set_up(void) {
-    strcpy(directory, "/tmp/penstock-http-XXXXXX");
+    snprintf(directory, sizeof directory, "/tmp/penstock-http-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/s", directory);
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,10 +1,12 @@
 /* test_plan: what is asked next, which rows are kept, which places there are */
 #include "unit/unit.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "source/plan.h"
+#include "unit/fail_alloc.h"
 
 static struct plan *plan;
 static struct plan_statement asked;
@@ -407,6 +409,52 @@ START_TEST(opening_again_in_the_middle_of_a_read_is_allowed) {
 }
 END_TEST
 
+/* As read_one, but nothing of Check, which allocates. */
+static bool read_quietly(int i) {
+    char n[32];
+    bool keep = false;
+    snprintf(n, sizeof n, "%d:%d:", 10000000 + i, 10000000 + i);
+    plan_want(plan, 10, 1 << 20);
+    bool ok = plan_next(plan, &asked) && plan_small(plan, span_of(n), false, 1) == 0 && plan_row(plan, 1, 1, &keep) == 0;
+    plan_end(plan);
+    return ok && keep && !plan_next(plan, &asked);
+}
+
+START_TEST(in_steady_state_nothing_is_allocated) {
+    bool ok = true;
+    open_at("50:50:");
+    for (int i = 0; i < 100; i++)
+        ok &= read_quietly(i);
+    fail_alloc_begin(0);
+    for (int i = 100; i < 1000; i++)
+        ok &= read_quietly(i);
+    fail_alloc_end();
+    ck_assert(ok);
+    ck_assert_uint_eq(fail_alloc_count(), 0);
+}
+END_TEST
+
+START_TEST(running_out_of_memory_is_an_ordinary_result_and_the_place_stays) {
+    FAIL_ALLOC_EACH(n) {
+        struct plan *p = NULL;
+        struct cursor at = {.s = SPAN_LITERAL("50:50:")};
+        bool keep;
+        int r = plan_new(&p);
+        if (r == 0)
+            r = plan_open(p, &at);
+        if (r == 0) {
+            plan_want(p, 10, 1 << 20);
+            r = plan_next(p, &asked) ? plan_small(p, SPAN_LITERAL("60:60:"), false, 9) : -1;
+        }
+        if (r == 0)
+            r = plan_row(p, 9, 1, &keep);
+        bool failed = fail_alloc_end();
+        ck_assert_int_eq(r, failed ? -ENOMEM : 0);
+        plan_free(p);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("plan");
     TCase *cases = tcase_create("plan");
@@ -429,6 +477,8 @@ int main(void) {
     tcase_add_test(cases, released_targets_are_gone_but_never_the_newest);
     tcase_add_test(cases, opening_again_forgets_places_but_not_the_count_of_targets);
     tcase_add_test(cases, opening_again_in_the_middle_of_a_read_is_allowed);
+    tcase_add_test(cases, in_steady_state_nothing_is_allocated);
+    tcase_add_test(cases, running_out_of_memory_is_an_ordinary_result_and_the_place_stays);
     suite_add_tcase(suite, cases);
     return unit_run(suite);
 }

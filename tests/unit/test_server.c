@@ -42,13 +42,13 @@ static int start(struct error *reterr) {
 }
 
 static void set_up(void) {
-    strcpy(directory, "/tmp/penstock-server-XXXXXX");
+    snprintf(directory, sizeof directory, "/tmp/penstock-server-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/status.sock", directory);
     memset(told, 0, sizeof told);
-    strcpy(told[0].name, "order-status");
+    snprintf(told[0].name, sizeof told[0].name, "order-status");
     told[0].state = FORWARDER_DELIVERING;
-    strcpy(told[1].name, "two words");
+    snprintf(told[1].name, sizeof told[1].name, "two words");
     told[1].state = FORWARDER_IDLE;
     told[0].source_connected = told[1].source_connected = true;
     told_count = 2;

@@ -38,8 +38,8 @@ static void expect(const char *text, const char *wanted) {
     ck_assert_int_eq(template_check(t, &event, &name), 0);
     ck_assert_int_eq(template_render(t, &event, &b), 0);
     ck_assert_int_eq(buf_terminate(&b), 0);
-    ck_assert_msg(b.data[0] == '<' && strcmp(b.data + 1, wanted) == 0, "%s gives '%s' instead of '%s'", text, b.data + 1,
-                  wanted);
+    ck_assert_msg(b.data[0] == '<' && strcmp(b.data + 1, wanted) == 0, "%s gives '%s' instead of '%s'", text,
+                  b.data + 1, wanted);
     template_free(t);
 }
 

@@ -48,10 +48,11 @@ static void decode_base64(const char *text, struct buf *b) {
 
 static int read_extension(struct event *e, const char *name, const json_t *value) {
     char text[32];
+    struct span boolean = json_is_true(value) ? SPAN_LITERAL("true") : SPAN_LITERAL("false");
     if (json_is_string(value))
         return event_set_extension(e, span_of(name), ATTRIBUTE_STRING, text_of(value));
     if (json_is_boolean(value))
-        return event_set_extension(e, span_of(name), ATTRIBUTE_BOOLEAN, span_of(json_is_true(value) ? "true" : "false"));
+        return event_set_extension(e, span_of(name), ATTRIBUTE_BOOLEAN, boolean);
     if (!json_is_integer(value))
         return -EINVAL; /* no CloudEvents type */
     snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -161,8 +162,9 @@ END_TEST
 
 START_TEST(events_of_the_java_sdk_come_back_with_equal_values) {
     static const char *const valid[] = {
-        "base64_json_data", "base64_json_data_with_ext", "base64_text_data", "base64_xml_data", "binary_attr", "json_data",
-        "json_data_with_ext", "json_data_with_fractional_time", "min", "min_subject_null", "numeric_ext", "text_data",
+        "base64_json_data", "base64_json_data_with_ext", "base64_text_data",   "base64_xml_data",
+        "binary_attr",      "json_data",                 "json_data_with_ext", "json_data_with_fractional_time",
+        "min",              "min_subject_null",          "numeric_ext",        "text_data",
         "xml_data",
     };
     static const char *const invalid[] = {"fail_numeric_decimal", "fail_numeric_long", "json_data_with_ext_invalid",
@@ -241,7 +243,8 @@ static void read_own(struct own_case *c, const json_t *test) {
     json_object_foreach(json_object_get(in, "attributes"), name, value) add_column(c, name, value);
     add_data(c, in);
     struct row row = rows_view(&c->rows);
-    ck_assert_msg(row_to_event(&row, &options, &c->event, &error) == 0, "%s: %s", member_text(test, "name"), error.text);
+    int r = row_to_event(&row, &options, &c->event, &error);
+    ck_assert_msg(r == 0, "%s: %s", member_text(test, "name"), error.text);
 }
 
 static void own_done(struct own_case *c) {
@@ -283,7 +286,8 @@ static bool has_header(const struct binding_message *m, struct span name, struct
 }
 
 /* Each of the wanted once, and no other. `prefix` replaces the vector's. */
-static void expect_headers(const char *label, const json_t *wanted, const struct binding_message *m, const char *prefix) {
+static void expect_headers(const char *label, const json_t *wanted, const struct binding_message *m,
+                           const char *prefix) {
     json_t *pair;
     size_t i;
     json_array_foreach(wanted, i, pair) {
@@ -312,7 +316,10 @@ static void encode(enum binding_protocol protocol, enum binding_mode mode, enum 
 
 static void check_own(const json_t *test, struct binding_message *m) {
     static const char *const prefixes[] = {
-        [BINDING_PREFIX_UNDERSCORE] = "cloudEvents_", [BINDING_PREFIX_COLON] = "cloudEvents:", [BINDING_PREFIX_CE] = "ce-"};
+        [BINDING_PREFIX_UNDERSCORE] = "cloudEvents_",
+        [BINDING_PREFIX_COLON] = "cloudEvents:",
+        [BINDING_PREFIX_CE] = "ce-",
+    };
     const char *label = member_text(test, "name");
     const json_t *kafka = json_object_get(test, "kafka_binary");
     const json_t *rabbitmq = json_object_get(test, "rabbitmq_binary_ce-");

@@ -1,0 +1,47 @@
+/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges */
+#ifndef PENSTOCK_SINK_RABBITMQ_CONNECT_H
+#define PENSTOCK_SINK_RABBITMQ_CONNECT_H
+
+#include <amqp.h>
+
+#include "base/dial.h"
+#include "base/span.h"
+#include "sink/rabbitmq_options.h"
+#include "sink/rabbitmq_refusals.h"
+
+#define RABBITMQ_CHANNEL 1
+#define RABBITMQ_FRAME_MAX 131072 /* asked for; what RabbitMQ offers by default */
+
+/* The argument of one attempt. Owns copies of everything: the thread may
+ * outlive the sink and its configuration. */
+struct rabbitmq_call;
+
+/* Host number `turn` of the connection (modulo their count). `refusals`: NULL,
+ * or a probe for those that are due. 0; -ENOMEM. */
+int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *forwarder, uint32_t turn,
+                      const struct rabbitmq_refusals *refusals, int64_t now_us, struct rabbitmq_call **ret_call) MUST_CHECK;
+/* How many hosts there are to try. */
+uint32_t rabbitmq_call_hosts(const struct rabbitmq_connection *connection);
+
+/* The handle: an amqp_connection_state_t with RABBITMQ_CHANNEL open and confirm.select done. */
+extern const struct dial_ops rabbitmq_connect_ops;
+
+/* The handle: what the broker said about each of the exchanges. */
+struct rabbitmq_probe {
+    uint32_t count;
+    struct {
+        char name[REFUSAL_NAME_MAX + 1];
+        size_t name_len;
+        bool found;
+    } exchanges[REFUSALS_MAX];
+};
+extern const struct dial_ops rabbitmq_probe_ops;
+
+/* The virtual host of a URI, as text of its own; NULL: no memory. */
+char *rabbitmq_vhost(const char *uri);
+
+/* A close from the broker, or the library's status, as one sentence. */
+void rabbitmq_say_close(struct error *error, uint16_t code, amqp_bytes_t text);
+void rabbitmq_say_status(struct error *error, int status);
+
+#endif
