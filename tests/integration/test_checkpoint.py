@@ -140,7 +140,7 @@ class Moves(Checkpoint):
                 last[stream] = version
 
     def test_the_database_restarts_and_nothing_is_missing(self):
-        self.db.insert_many(10000)
+        self.db.insert_many(10000, streams=100)
         d = self.daemon_for(window={"events": 200, "unsaved": 400})
         for share, how in ((500, "fast"), (3000, "immediate")):
             wait_until(lambda: self.rabbitmq.count(self.queue) > share)
