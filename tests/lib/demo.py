@@ -77,12 +77,12 @@ class Queue:
         self.versions = {}      # stream -> the version of its last first delivery
         self.in_order = True
 
-    def take(self):
+    def take(self, limit=None):
         messages = []
-        while True:
+        while limit is None or len(messages) < limit:
             method, properties, body = self.channel.basic_get("all-orders", auto_ack=True)
             if method is None:
-                return messages
+                break
             m = Message(method, properties, body)
             messages.append(m)
             self.times[m.id] += 1
@@ -90,6 +90,7 @@ class Queue:
                 stream, version = m.headers["cloudEvents_streamid"], int(m.headers["cloudEvents_streamversion"])
                 self.in_order = self.in_order and version > self.versions.get(stream, 0)
                 self.versions[stream] = version
+        return messages
 
 
 class Demo:
@@ -203,7 +204,7 @@ class Demo:
         shops = [threading.Thread(target=self.shop, args=(n, committed)) for n in range(SHOPS)]
         for t in shops:
             t.start()
-        wait_until(lambda: self.queue.take() is None or len(self.queue.times) > ORDERS // 2, 30, "half of them")
+        wait_until(lambda: self.queue.take(100) and len(self.queue.times) > ORDERS // 2, 30, "half of them")
         self.daemon.kill()
         self.daemon.wait()
         self.queue.take()
