@@ -77,9 +77,9 @@ class Queue:
         self.versions = {}      # stream -> the version of its last first delivery
         self.in_order = True
 
-    def take(self, limit=None):
+    def take(self):
         messages = []
-        while limit is None or len(messages) < limit:
+        while True:
             method, properties, body = self.channel.basic_get("all-orders", auto_ack=True)
             if method is None:
                 break
@@ -185,16 +185,17 @@ class Demo:
     def shop(self, number, committed):
         """Many orders in transactions of 1 to 5; every tenth is rolled back."""
         connection = self.postgres.connect("shop")
-        cursor, customer, version = connection.cursor(), f"customer-{number}", 0
-        while version < ORDERS // SHOPS:
-            count = random.randint(1, 5)
-            ids = [self.order(cursor, customer, version + n + 1, "Placed") for n in range(count)]
+        cursor = connection.cursor()
+        versions = {f"customer-{number}-{n}": 0 for n in range(50)}
+        while sum(versions.values()) < ORDERS // SHOPS:
+            customer, count = random.choice(list(versions)), random.randint(1, 5)
+            ids = [self.order(cursor, customer, versions[customer] + n + 1, "Placed") for n in range(count)]
             if random.random() < 0.1:
                 connection.rollback()
                 continue
             connection.commit()
             committed.update(ids)
-            version += count
+            versions[customer] += count
             time.sleep(0.002)
         connection.close()
 
@@ -204,7 +205,7 @@ class Demo:
         shops = [threading.Thread(target=self.shop, args=(n, committed)) for n in range(SHOPS)]
         for t in shops:
             t.start()
-        wait_until(lambda: self.queue.take(100) and len(self.queue.times) > ORDERS // 2, 30, "half of them")
+        wait_until(lambda: self.sql("SELECT count(*) FROM event")[0][0] > ORDERS // 2, 30, "half of them")
         self.daemon.kill()
         self.daemon.wait()
         self.queue.take()
