@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/view.h"
 
 #define ACK_TIMEOUT_US 500000
 
@@ -19,6 +20,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->plan = NULL;
     d->confirms = NULL;
     d->late_count = d->renewals = d->reads = 0;
+    d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
     d->broken = NULL;
 }
 
@@ -40,7 +42,7 @@ void daemon_start(struct daemon *d, int64_t now_us) {
 /* What was sent on a connection that is gone may still be executed. */
 static void leave_save(struct daemon *d) {
     bool sent = d->keep_call == CALL_SENT && d->keep_kind == KEEP_SAVE;
-    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 50))
+    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 80))
         d->late[d->late_count++] = d->save;
 }
 
@@ -296,7 +298,7 @@ static void submit(struct daemon *d, const struct flow_want *want, int64_t now_u
     struct flow_view view;
     flow_view(d->flow, &view);
     if (view.ghosts > 0)
-        d->broken = "nothing is submitted before the outcomes of before a reload have come (decisions.md 2)";
+        d->broken = "nothing is submitted before the outcomes of before a reload have come";
     bool room = confirms_has_room(d->confirms) && broker_has_room(d->broker);
     if (!room || random_percent(d->random, 3)) {
         flow_not_taken(d->flow, now_us, want->token);
