@@ -3,6 +3,7 @@
 #define PENSTOCK_TESTS_SIM_DAEMON_H
 
 #include "flow/flow.h"
+#include "flow/view.h"
 #include "sim/broker.h"
 #include "sim/postgres.h"
 #include "sink/confirms.h"
@@ -53,6 +54,7 @@ struct daemon {
 
     bool finished;
     uint32_t renewals; /* of the sink's connection, by itself */
+    uint32_t reloads;  /* because a save was refused */
     const char *broken; /* something it must never do */
 };
 
