@@ -187,7 +187,7 @@ static void open_source(struct database *d, struct span cursor, int64_t now_us, 
     d->phase = PHASE_OPEN;
 }
 
-/* A snapshot means something on its own server only (tailing.md 1.6); absent: may not be read by our role. */
+/* A snapshot means something on its own server only; absent: may not be read by our role. */
 static bool foreign_checkpoint(const struct database *d, struct error *reterr) {
     struct span of_row = checkpoint_row(d->checkpoint)->system_identifier;
     const char *here = source_system_identifier(d->source);
