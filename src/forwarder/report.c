@@ -10,6 +10,7 @@
 #include "base/limit.h"
 #include "base/log.h"
 #include "base/message_id.h"
+#include "flow/view.h"
 
 #define COPY_INTERVAL_US (100 * CLOCK_US_PER_MS)
 #define SAME_STATE_INTERVAL_US (10 * CLOCK_US_PER_S)
@@ -300,6 +301,8 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->window_bytes = flow->bytes;
     s->window_unsaved = flow->unsaved;
     s->counts = *v->counts;
+    s->counts.reconnects_database = database_reconnects(v->database);
+    s->counts.reconnects_sink = sink->reconnects;
 }
 
 static void publish(struct report *r) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/view.h"
 
 #define ACK_TIMEOUT_US 500000
 
@@ -18,7 +19,8 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->flow = NULL;
     d->plan = NULL;
     d->confirms = NULL;
-    d->late_count = d->renewals = d->reads = 0;
+    d->late_count = d->renewals = d->reloads = d->reads = 0;
+    d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
     d->broken = NULL;
 }
 
@@ -40,7 +42,7 @@ void daemon_start(struct daemon *d, int64_t now_us) {
 /* What was sent on a connection that is gone may still be executed. */
 static void leave_save(struct daemon *d) {
     bool sent = d->keep_call == CALL_SENT && d->keep_kind == KEEP_SAVE;
-    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 50))
+    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 80))
         d->late[d->late_count++] = d->save;
 }
 
@@ -153,9 +155,10 @@ bool daemon_take_keep(struct daemon *d, int64_t now_us) {
         create_checkpoint(d);
     else if (d->keep_kind == KEEP_LOAD)
         open_source(d, now_us);
-    else if (d->save_refused)
+    else if (d->save_refused) {
+        d->reloads++;
         daemon_lose_database(d, now_us); /* the row is another's, or has moved: load it */
-    else {
+    } else {
         postgres_copy_text(d->stored, d->save.text);
         if (d->keep_kind == KEEP_CREATE)
             open_source(d, now_us);
@@ -296,7 +299,7 @@ static void submit(struct daemon *d, const struct flow_want *want, int64_t now_u
     struct flow_view view;
     flow_view(d->flow, &view);
     if (view.ghosts > 0)
-        d->broken = "nothing is submitted before the outcomes of before a reload have come (decisions.md 2)";
+        d->broken = "nothing is submitted before the outcomes of before a reload have come";
     bool room = confirms_has_room(d->confirms) && broker_has_room(d->broker);
     if (!room || random_percent(d->random, 3)) {
         flow_not_taken(d->flow, now_us, want->token);

@@ -3,6 +3,7 @@
 #define PENSTOCK_TESTS_SIM_DAEMON_H
 
 #include "flow/flow.h"
+#include "flow/view.h"
 #include "sim/broker.h"
 #include "sim/postgres.h"
 #include "sink/confirms.h"
@@ -11,7 +12,7 @@
 #define DAEMON_WINDOW_MAX 64
 #define DAEMON_LATE_MAX 4
 
-/* A statement on one of the two connections (decisions.md 2). */
+/* A statement on one of the two connections. */
 enum daemon_call { CALL_NONE, CALL_SENT, CALL_EXECUTED };
 enum daemon_keep { KEEP_LOAD, KEEP_CREATE, KEEP_SAVE };
 
@@ -53,6 +54,7 @@ struct daemon {
 
     bool finished;
     uint32_t renewals; /* of the sink's connection, by itself */
+    uint32_t reloads;  /* because a save was refused */
     const char *broken; /* something it must never do */
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "flow/flow.h"
+#include "flow/view.h"
 
 #define MS INT64_C(1000)
 
