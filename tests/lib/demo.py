@@ -156,7 +156,7 @@ class Demo:
 
     def order(self, cursor, customer, version, type):
         cursor.execute("""INSERT INTO event (id, source, type, subject, time, streamid, streamversion, data)
-            VALUES (gen_random_uuid()::text, '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id""",
+            VALUES (gen_random_uuid(), '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id""",
                        (f"com.shop.order.{type}", customer, customer, version,
                         json.dumps({"customer": customer, "article": f"A-{random.randrange(1000)}", "amount": version})))
         return cursor.fetchone()[0]
@@ -203,7 +203,7 @@ class Demo:
         shops = [threading.Thread(target=self.shop, args=(n, committed)) for n in range(SHOPS)]
         for t in shops:
             t.start()
-        wait_until(lambda: self.queue.take() is None or len(self.queue.times) > ORDERS // 2, 30, "half of them")
+        wait_until(lambda: self.checkpoint()[0] > ORDERS // 2, 30, "half of them")
         self.daemon.kill()
         self.daemon.wait()
         self.queue.take()
@@ -241,7 +241,7 @@ class Demo:
             ("its log", f"tail -f {self.log_file}"),
             ("the checkpoint", f"{psql} -c 'TABLE penstock.checkpoint'"),
             ("another order", f"{psql} -c \"INSERT INTO event (id, source, type, streamid, streamversion, data) VALUES "
-                              "(gen_random_uuid()::text, '/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
+                              "(gen_random_uuid(), '/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
             ("how many wait in the queue", f"{here}/rabbitmq ctl {self.home}/rabbitmq list_queues"),
             ("end it all", "tests/demo --stop"),
         ]:
