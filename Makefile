@@ -3,7 +3,6 @@
 #   make                    penstockd and penstock, below build/
 #   make check              all tests
 #   make check-unit         the fast ones: no servers
-#   make check-database     those in C that need a PostgreSQL
 #   make SANITIZE=address,undefined check-unit     (or SANITIZE=thread)
 #   make bench              the figures, measured
 #   make install DESTDIR=…  make uninstall DESTDIR=…
@@ -56,7 +55,7 @@ MAINS = $(wildcard src/penstockd.c src/penstock.c)
 ROOMS = $(filter-out $(MAINS),$(sort $(wildcard src/*.c src/*/*.c)))
 UNITS = $(sort $(wildcard tests/unit/test_*.c tests/sim/test_*.c))
 BENCHES = $(sort $(wildcard tests/bench/*.c))
-# unit programs that want a PostgreSQL of their own
+# programs for a real server, which stories of tests/integration build and run
 REALS = $(sort $(wildcard tests/integration/test_*.c))
 # what several of them share: tests/unit/fail_alloc.c, a simulated world, …
 SUPPORT = $(filter-out $(UNITS) $(REALS),$(sort $(wildcard tests/unit/*.c tests/sim/*.c tests/integration/*.c)))
@@ -68,7 +67,7 @@ REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
-.PHONY: all check check-unit check-database bench install uninstall dist clean distclean maintainer-clean FORCE
+.PHONY: all check check-unit bench install uninstall dist clean distclean maintainer-clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(PROGRAMS)
@@ -123,10 +122,6 @@ check: all
 # Every unit and simulation program; each prints Check's own closing line.
 check-unit: $(UNIT_PROGRAMS)
 	@for t in $(UNIT_PROGRAMS); do $$t || exit 1; done
-
-# Those in C that read a real server.
-check-database: $(REAL_PROGRAMS)
-	$(Q)tests/integration/programs $(REAL_PROGRAMS)
 
 bench: all $(BENCH_PROGRAMS)
 	$(Q)tests/bench/run

@@ -13,7 +13,7 @@
 #include "status/server.h"
 #include "wiring.h"
 
-/* surface.md "Programs". */
+/* penstockd(8), "EXIT STATUS". */
 enum exit_status { EXIT_CLEAN = 0, EXIT_LATE = 1, EXIT_WRONG_USAGE = 64, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
 
 /* The main thread looks after the forwarders this often. */

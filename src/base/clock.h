@@ -10,7 +10,7 @@
 #define CLOCK_NEVER INT64_MAX
 
 int64_t clock_now_us(void);      /* CLOCK_MONOTONIC: timers, deadlines */
-int64_t clock_boottime_us(void); /* CLOCK_BOOTTIME: counts suspend; leases (decisions.md 6) */
+int64_t clock_boottime_us(void); /* CLOCK_BOOTTIME: counts suspend; leases */
 int64_t clock_wall_us(void);     /* CLOCK_REALTIME since 1970: only to show to people */
 
 /* Milliseconds for poll(2) until `deadline_us`: rounded up, 0 if past, -1 for CLOCK_NEVER. */

@@ -1,4 +1,4 @@
-/* dial: one connection attempt in a helper thread that may hang (decisions.md 5) */
+/* dial: one connection attempt in a helper thread that may hang */
 #include "base/dial.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* dial: one connection attempt in a helper thread that may hang (decisions.md 5) */
+/* dial: one connection attempt in a helper thread that may hang */
 #ifndef PENSTOCK_BASE_DIAL_H
 #define PENSTOCK_BASE_DIAL_H
 

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 
-/* What the decider may do with it (house.md 5). */
+/* What the decider may do with it. */
 enum error_class {
     ERROR_NONE = 0,
     ERROR_RETRY,     /* may pass by itself: try again with backoff */

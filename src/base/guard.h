@@ -1,4 +1,4 @@
-/* guard: lets the main thread end a call that hangs, by shutdown(2) of its socket (decisions.md 5) */
+/* guard: lets the main thread end a call that hangs, by shutdown(2) of its socket */
 #ifndef PENSTOCK_BASE_GUARD_H
 #define PENSTOCK_BASE_GUARD_H
 

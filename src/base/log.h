@@ -16,7 +16,7 @@ enum log_level {
     LOG_LEVEL_DEBUG = 7,
 };
 
-/* Optional structured fields (surface.md "Journal"); NULL members are left out. Borrowed. */
+/* Optional structured fields; NULL members are left out. Borrowed. */
 struct log_fields {
     const char *forwarder;   /* PENSTOCK_FORWARDER */
     const char *state;       /* PENSTOCK_STATE */
@@ -39,7 +39,7 @@ void log_say(enum log_level level, const struct log_fields *fields, const char *
 
 /* A fault of ours: says the sentence and ends the process with status 70. The
  * only exit outside main: what is in memory can't be trusted any more, and
- * kill -9 loses nothing (house.md 5). */
+ * kill -9 loses nothing. */
 _Noreturn void log_bug(const char *file, int line, const char *what);
 
 /* Stays on in release builds; for our own bugs only. */

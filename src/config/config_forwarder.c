@@ -137,7 +137,7 @@ static int read_section(const struct reader *r, const struct config_keys *keys) 
     return config_keys_read(keys, yaml_find(r->node, keys->name, NULL), r->f, r->diag);
 }
 
-/* Half of the window by default, so that reading ahead never eats what may be on the wire (decisions.md 4). */
+/* Half of the window by default, so that reading ahead never eats what may be on the wire. */
 static void check_window(const struct reader *r) {
     struct config_forwarder *f = r->f;
     struct sink_options *sink = f->sink_options;

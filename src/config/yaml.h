@@ -5,7 +5,7 @@
 #include "base/span.h"
 #include "config/diag.h"
 
-/* The language is smaller than YAML (configuration.md): one document, no
+/* The language is smaller than YAML: one document, no
  * anchors, aliases, tags, directives or merge keys, every key a text and given
  * once. Scalars are not typed here: a place that wants a number reads the text. */
 

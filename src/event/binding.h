@@ -7,7 +7,7 @@
 
 enum binding_mode { BINDING_BINARY, BINDING_STRUCTURED };
 enum binding_protocol { BINDING_AMQP, BINDING_KAFKA };
-/* Of AMQP's binary mode (cloudevents.md 4.2); Kafka's is always ce_. */
+/* Of AMQP's binary mode; Kafka's is always ce_. */
 enum binding_prefix { BINDING_PREFIX_UNDERSCORE, BINDING_PREFIX_COLON, BINDING_PREFIX_CE };
 
 /* Stand in the sink's options and, overriding, at a destination. */

@@ -394,7 +394,7 @@ static int take_text_data(struct passage *p, struct span content_type) {
     return r;
 }
 
-/* cloudevents.md: what a payload column and its content type become. */
+/* What a payload column and its content type become. */
 static int take_data(struct passage *p) {
     int64_t max = p->options->max_message_bytes;
     int64_t bytes = span_absent(p->data) ? p->data_bytes : (int64_t)p->data.len;

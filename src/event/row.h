@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "event/event.h"
 
-/* What a column is used for (decisions.md 8). */
+/* What a column is used for. */
 enum row_role {
     ROW_POSITION,
     ROW_ID,

@@ -60,7 +60,7 @@ void flow_database_down(struct flow *f, int64_t now_us) {
     wire_forget_events(f->wire);
     if (first_ghosts)
         f->ghost_deadline_us = now_us + f->options.ghost_timeout_us;
-    /* Nothing in memory is the truth any more (tailing.md 1.8). */
+    /* Nothing in memory is the truth any more. */
     window_reset(f->window, (struct flow_mark){.position = INT64_MAX});
     order_reset(f->order);
     ledger_reset(&f->ledger, f->ledger.saved_position);

@@ -60,7 +60,7 @@ void flow_free(struct flow *f);
 
 /* Checkpoint loaded, source at `saved`: everything not settled before is forgotten. */
 void flow_database_up(struct flow *f, int64_t now_us, struct flow_mark saved);
-/* Either connection died (decisions.md 2): events not settled are forgotten;
+/* Either connection died: events not settled are forgotten;
  * tokens on the wire become ghosts, whose outcomes are waited for. Again and
  * again is fine, also before the first flow_database_up. */
 void flow_database_down(struct flow *f, int64_t now_us);
@@ -130,35 +130,5 @@ bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want);
 int64_t flow_deadline_us(const struct flow *f);
 /* Marks of targets below it are needed no more. */
 uint64_t flow_oldest_target(const struct flow *f);
-
-/* Seeing in. ------------------------------------------------------------ */
-
-enum flow_hold { FLOW_HOLD_NONE, FLOW_HOLD_VERDICT /* unmatched, rejected at reading */, FLOW_HOLD_REJECTED, FLOW_HOLD_RETRY };
-
-struct flow_view {
-    uint32_t events, unsaved, in_flight, ghosts;
-    uint32_t started; /* of the events: submitted at least once (after a stop: these, the unsaved and the ghosts come again) */
-    uint64_t bytes;
-    bool any_unsettled;
-    uint32_t oldest_slot;        /* of the first event not settled */
-    int64_t oldest_since_us;     /* when it arrived */
-    enum flow_hold oldest_hold;  /* why it does not move */
-    int64_t oldest_retry_us;     /* FLOW_HOLD_RETRY: when it goes again */
-    uint32_t held;               /* events that hold their key */
-    uint32_t followers;          /* events that wait behind a held one */
-    bool window_full, unsaved_full;
-    bool caught_up;
-    int64_t last_settled_us;
-    int64_t saved_position;      /* highest settled in order and saved; INT64_MIN: none yet */
-    uint64_t stale_outcomes;
-    bool stopping;
-};
-
-void flow_view(const struct flow *f, struct flow_view *ret_view);
-/* Of one slot: for messages. */
-enum flow_hold flow_slot_hold(const struct flow *f, uint32_t slot, uint32_t *ret_attempts, int64_t *ret_retry_us);
-
-/* All invariants of house.md 3; for simulation and debug. Returns NULL, or which one is broken. */
-const char *flow_broken(const struct flow *f);
 
 #endif

@@ -9,8 +9,8 @@
 
 /* One save is outstanding at most, always of the newest place. A save is due
  * `interval_us` after the last one began or when `batch` events have settled
- * since; at once when it is urgent; nothing when nothing was passed
- * (decisions.md 4). Embedded; borrows the window with each call. */
+ * since; at once when it is urgent; nothing when nothing was passed.
+ * Embedded; borrows the window with each call. */
 struct ledger {
     int64_t interval_us;
     uint32_t batch;
@@ -36,7 +36,7 @@ bool ledger_is_even(const struct ledger *l, const struct window *w);
 void ledger_saved(struct ledger *l, struct window *w);
 void ledger_failed(struct ledger *l, struct window *w, int64_t now_us);
 
-/* Does this instance hold the right to publish? Always, until leases exist (decisions.md 6). */
+/* Does this instance hold the right to publish? Always, until leases exist. */
 bool ledger_may_publish(const struct ledger *l, int64_t now_us);
 
 #endif

@@ -10,7 +10,7 @@
 #include "flow/wire.h"
 
 /* Small ones side by side: a sink that is busy, an event that is held and a
- * database that is down can be true at once (decisions.md 1). */
+ * database that is down can be true at once. */
 enum flow_database { DATABASE_DOWN, DATABASE_UP };
 enum flow_sink { SINK_DOWN, SINK_BUSY, SINK_READY };
 enum flow_run { RUN_ON, RUN_PAUSED, RUN_STOPPING, RUN_FINISHED };

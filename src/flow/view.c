@@ -1,4 +1,6 @@
 /* view: what a flow shows of itself, and the check of all its invariants */
+#include "flow/view.h"
+
 #include "base/log.h"
 #include "flow/state.h"
 

@@ -8,8 +8,8 @@
 #include "base/cleanup.h"
 #include "flow/flow.h"
 
-/* Order is arrival (`seq`), never position: late commits arrive lower
- * (decisions.md 4). For each seq a ring keeps the mark before it and whether it
+/* Order is arrival (`seq`), never position: late commits arrive lower.
+ * For each seq a ring keeps the mark before it and whether it
  * is settled, so that an event ahead of a held one costs a mark, not a slot.
  *
  *      saved_seq  <=  settled_seq  <=  next_seq

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -37,38 +38,36 @@ struct checkpoint {
     bool made;   /* and it was tried to make it, in this inspection */
     bool missing;
     struct error missing_error;
-    char server[PGCONN_SERVER_MAX];
+    char server[PGCONN_SERVER_MAX], server_identifier[24];
     struct buf note;
 
     bool has_row;
+    bool taken; /* owner and epoch of the row are ours */
     struct checkpoint_row row;
     struct buf cursor, system_identifier, row_owner;
     struct buf saving; /* the cursor that becomes the row's when the save succeeds */
-    int64_t saving_position;
+    int64_t saving_position, saving_epoch;
 };
 
 /* Making. ------------------------------------------------------------------- */
 
 #define ROW_COLUMNS "cursor, position, system_identifier, owner, epoch, paused"
 
-/* Loading takes the row: the epoch that it returns is ours, and the save of an
- * instance that loaded before is refused by the database itself. */
+/* The row is taken by the first save after a load, not by the load: what is
+ * refused leaves it as it was. From then on owner and epoch are ours, and the
+ * save of an instance that loaded before is refused by the database itself. */
 static int write_statements(struct checkpoint *c) {
     const char *schema = c->schema.data;
-    int r = buf_addf(&c->load_sql,
-                     "UPDATE %s.checkpoint SET owner = $2, epoch = epoch + 1 WHERE forwarder = $1 RETURNING " ROW_COLUMNS,
-                     schema);
-    /* Two instances may come first together: the row of the earlier one stays, and is taken like a loaded one. */
+    int r = buf_addf(&c->load_sql, "SELECT " ROW_COLUMNS " FROM %s.checkpoint WHERE forwarder = $1", schema);
     if (r == 0)
         r = buf_addf(&c->create_sql,
-                     "INSERT INTO %s.checkpoint AS c (forwarder, owner, cursor, position, system_identifier)"
-                     " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (forwarder)"
-                     " DO UPDATE SET owner = excluded.owner, epoch = c.epoch + 1 RETURNING " ROW_COLUMNS,
+                     "INSERT INTO %s.checkpoint (forwarder, owner, cursor, position, system_identifier)"
+                     " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (forwarder) DO NOTHING RETURNING " ROW_COLUMNS,
                      schema);
     if (r == 0)
         r = buf_addf(&c->save_sql,
-                     "UPDATE %s.checkpoint SET cursor = $3, position = $4, updated = now()"
-                     " WHERE forwarder = $1 AND owner = $2 AND epoch = $5 AND cursor = $6 RETURNING true",
+                     "UPDATE %s.checkpoint SET owner = $2, epoch = $3, cursor = $4, position = $5, updated = now()"
+                     " WHERE forwarder = $1 AND owner = $6 AND epoch = $7 AND cursor = $8 RETURNING true",
                      schema);
     return r;
 }
@@ -169,10 +168,14 @@ static int start(struct checkpoint *c, enum task task, const char *name, const c
     return pgconn_send(c->keep, name, sql, params, count, false, now_us, &ignored);
 }
 
-int checkpoint_load(struct checkpoint *c, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner))};
+static int load(struct checkpoint *c, int64_t now_us) {
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
     c->has_row = false;
     return start(c, TASK_LOAD, NULL, c->load_sql.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_load(struct checkpoint *c, int64_t now_us) {
+    return load(c, now_us);
 }
 
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
@@ -186,15 +189,21 @@ int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position
 }
 
 int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, int64_t now_us) {
-    char number[NUMBER_SIZE], epoch[NUMBER_SIZE];
+    char new_epoch[NUMBER_SIZE], new_position[NUMBER_SIZE], epoch[NUMBER_SIZE];
     ASSERT(c->has_row);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),    text_param(span_of(c->owner)),
-                                    text_param(cursor),                   number_param(position, number),
-                                    number_param(c->row.epoch, epoch), text_param(c->row.cursor)};
+    c->saving_position = position;
+    c->saving_epoch = c->taken ? c->row.epoch : c->row.epoch + 1;
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
+                                    text_param(span_of(c->owner)),
+                                    number_param(c->saving_epoch, new_epoch),
+                                    text_param(cursor),
+                                    number_param(position, new_position),
+                                    text_param(c->row.owner),
+                                    number_param(c->row.epoch, epoch),
+                                    text_param(c->row.cursor)};
     buf_clear(&c->saving);
     int r = buf_add_span(&c->saving, cursor);
-    c->saving_position = position;
     return r ? r : start(c, TASK_SAVE, "save", c->save_sql.data, params, ARRAY_LENGTH(params), now_us);
 }
 
@@ -212,7 +221,8 @@ static const char look_sql[] =
     " has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
     " AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE'),"
     " (SELECT string_agg(w, ', ') FROM unnest($2::text[]) AS w WHERE NOT EXISTS (SELECT FROM pg_attribute a"
-    " WHERE a.attrelid = c.oid AND a.attname = w AND a.attnum > 0 AND NOT a.attisdropped))"
+    " WHERE a.attrelid = c.oid AND a.attname = w AND a.attnum > 0 AND NOT a.attisdropped)),"
+    " (SELECT system_identifier FROM pg_control_system())"
     " FROM (SELECT) AS one LEFT JOIN pg_namespace n ON n.nspname = $1"
     " LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'checkpoint' AND c.relkind = 'r'";
 
@@ -237,37 +247,46 @@ static int make(struct checkpoint *c, int64_t now_us) {
     return r ? r : start(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
 }
 
-static void miss(struct checkpoint *c, const char *what, struct span role, bool tables) {
+/* `what` with its mend, for both the error and the note. */
+static void miss(struct checkpoint *c, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void miss(struct checkpoint *c, const char *format, ...) {
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     c->missing = true;
-    error_set(&c->missing_error, ERROR_CONFIG, "%s", what);
-    CLEANUP(buf_done) struct buf sql = BUF_INIT(NOTE_MAX_BYTES);
-    struct span none = SPAN_ABSENT;
-    if (tables && checkpoint_add_schema_sql(span_of(c->schema_name), role, none, &sql) == 0 &&
-        buf_addf(&c->note, "%s (or set checkpoint: {create: true}):\n%.*s", what, SPAN_ARGS(buf_span(&sql))) == 0 &&
-        buf_terminate(&c->note) == 0)
-        return;
-    buf_clear(&c->note);
-    if (buf_addf(&c->note, "%s", what) != 0 || buf_terminate(&c->note) != 0)
+    error_set(&c->missing_error, ERROR_CONFIG, "%s", text);
+    if (buf_addf(&c->note, "%s", text) != 0 || buf_terminate(&c->note) != 0)
         buf_clear(&c->note);
+}
+
+static void miss_rights(struct checkpoint *c, struct span role) {
+    CLEANUP(buf_done) struct buf quoted = BUF_INIT(1024);
+    const char *schema = c->schema.data;
+    if (pgconn_quote_identifier(role, &quoted) != 0 || buf_terminate(&quoted) != 0)
+        quoted.data = NULL;
+    const char *name = quoted.data ? quoted.data : "ROLE";
+    miss(c, "role %s may not read and write %s.checkpoint: GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT, INSERT, UPDATE, DELETE "
+         "ON %s.checkpoint TO %s;", name, schema, schema, name, schema, name);
 }
 
 static void look_at(struct checkpoint *c) {
     struct span server = pgconn_value(c->keep, 1), role = pgconn_value(c->keep, 2), lacking = pgconn_value(c->keep, 5);
-    char what[512];
     snprintf(c->server, sizeof c->server, "%.*s", SPAN_ARGS(server));
+    snprintf(c->server_identifier, sizeof c->server_identifier, "%.*s", SPAN_ARGS(pgconn_value(c->keep, 6)));
     c->absent = span_absent(pgconn_value(c->keep, 3));
-    if (span_is(pgconn_value(c->keep, 0), "t")) {
-        miss(c, "the server is in recovery (a standby): connect to the primary", role, false);
-    } else if (c->absent) {
-        snprintf(what, sizeof what, "there is no table %.300s.checkpoint", c->schema.data);
-        miss(c, what, role, true);
-    } else if (!span_absent(lacking)) {
-        snprintf(what, sizeof what, "table %.200s.checkpoint is not Penstock's: it lacks %.*s", c->schema.data, SPAN_ARGS(lacking));
-        miss(c, what, role, false);
-    } else if (!span_is(pgconn_value(c->keep, 4), "t")) {
-        snprintf(what, sizeof what, "role %.100s may not read and write %.200s.checkpoint", role.data, c->schema.data);
-        miss(c, what, role, true);
-    }
+    if (span_is(pgconn_value(c->keep, 0), "t"))
+        miss(c, "the server is in recovery (a standby): connect to the primary");
+    else if (c->absent)
+        miss(c, "there is no table %s.checkpoint: run what `penstock schema --role %.*s` prints, or set checkpoint: {create: true}",
+             c->schema.data, SPAN_ARGS(role));
+    else if (!span_absent(lacking))
+        miss(c, "table %s.checkpoint is not Penstock's or of another version: it lacks %.*s; name another schema", c->schema.data,
+             SPAN_ARGS(lacking));
+    else if (!span_is(pgconn_value(c->keep, 4), "t"))
+        miss_rights(c, role);
 }
 
 /* What came of it. ---------------------------------------------------------- */
@@ -296,6 +315,7 @@ static int read_row(struct checkpoint *c) {
     c->row.epoch = strtoll(v[4].data, NULL, 10);
     c->row.paused = span_is(v[5], "t");
     c->has_row = true;
+    c->taken = c->task == TASK_CREATE;
     return 0;
 }
 
@@ -322,15 +342,42 @@ static enum checkpoint_signal fail(int r, struct error *reterr) {
     return CHECKPOINT_FAILED;
 }
 
+static enum checkpoint_signal lose(struct error *reterr) {
+    error_set(reterr, ERROR_RETRY, "the connection broke while sending");
+    return CHECKPOINT_LOST;
+}
+
 static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, struct error *reterr) {
     if (c->missing && c->absent && c->may_create && !c->made) {
         int r = make(c, now_us);
-        return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : CHECKPOINT_LOST;
+        return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : lose(reterr);
     }
     if (!c->missing)
         return CHECKPOINT_INSPECTED;
     *reterr = c->missing_error;
     return CHECKPOINT_MISSING;
+}
+
+/* Positions and transaction ids mean nothing in another cluster. */
+static enum checkpoint_signal end_load(const struct checkpoint *c, struct error *reterr) {
+    if (!c->has_row)
+        return CHECKPOINT_ABSENT;
+    if (span_is(c->row.system_identifier, c->server_identifier))
+        return CHECKPOINT_LOADED;
+    error_set(reterr, ERROR_CONFIG,
+              "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this server's "
+              "%s); after pg_upgrade, which keeps transaction ids: UPDATE %s.checkpoint SET system_identifier = '%s' WHERE "
+              "forwarder = '%s'; after a restore: delete the row to begin anew from the configured start",
+              c->forwarder, SPAN_ARGS(c->row.system_identifier), c->server_identifier, c->schema.data, c->server_identifier,
+              c->forwarder);
+    return CHECKPOINT_MISSING;
+}
+
+static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, struct error *reterr) {
+    if (c->any_row)
+        return CHECKPOINT_LOADED;
+    int r = load(c, now_us);
+    return r == 0 ? CHECKPOINT_NONE : lose(reterr);
 }
 
 static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reterr) {
@@ -345,6 +392,9 @@ static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reter
     c->saving = older;
     c->row.cursor = buf_span(&c->cursor);
     c->row.position = c->saving_position;
+    c->row.epoch = c->saving_epoch;
+    c->row.owner = span_of(c->owner);
+    c->taken = true;
     return CHECKPOINT_SAVED;
 }
 
@@ -352,14 +402,12 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
     switch (task) {
     case TASK_LOOK:
         return end_look(c, now_us, reterr);
-    case TASK_MAKE: {
-        int r = look(c, now_us);
-        return r == 0 ? CHECKPOINT_NONE : CHECKPOINT_LOST;
-    }
+    case TASK_MAKE:
+        return look(c, now_us) == 0 ? CHECKPOINT_NONE : lose(reterr);
     case TASK_LOAD:
-        return c->any_row ? CHECKPOINT_LOADED : CHECKPOINT_ABSENT;
+        return end_load(c, reterr);
     case TASK_CREATE:
-        return CHECKPOINT_LOADED;
+        return end_create(c, now_us, reterr);
     case TASK_SAVE:
         return end_save(c, reterr);
     case TASK_CANCEL:

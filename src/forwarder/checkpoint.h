@@ -10,7 +10,7 @@
 /* What stands in the row. Texts are owned by the checkpoint, valid until its next load. */
 struct checkpoint_row {
     struct span cursor;
-    int64_t position; /* for people only (decisions.md 7) */
+    int64_t position; /* for people only: a lower one can still commit */
     struct span system_identifier;
     struct span owner;
     int64_t epoch;
@@ -30,7 +30,8 @@ int checkpoint_load(struct checkpoint *c, int64_t now_us) MUST_CHECK;
 /* The first row of a new forwarder; the earlier one wins (edge case 7): then CHECKPOINT_LOADED with what is there. */
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) MUST_CHECK;
-/* Conditional on owner, epoch and the previous cursor (decisions.md 6). Asserts a loaded row. */
+/* Conditional on owner, epoch and the previous cursor as they were loaded; the
+ * first save after a load takes the row (owner, epoch + 1). Asserts a loaded row. */
 int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, int64_t now_us) MUST_CHECK;
 /* pg_cancel_backend on the tail's pid. */
 int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) MUST_CHECK;
@@ -38,7 +39,7 @@ int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) MUST_CHECK;
 enum checkpoint_signal {
     CHECKPOINT_NONE,      /* nothing yet, or nothing outstanding */
     CHECKPOINT_INSPECTED,
-    CHECKPOINT_MISSING,   /* our tables or rights: *reterr says which, checkpoint_note the statements */
+    CHECKPOINT_MISSING,   /* our tables or rights, or the row is of another cluster: *reterr with the mend, so checkpoint_note */
     CHECKPOINT_LOADED,    /* checkpoint_row */
     CHECKPOINT_ABSENT,    /* no row: a new forwarder */
     CHECKPOINT_SAVED,

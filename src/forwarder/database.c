@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "forwarder/checkpoint.h"
 
-/* How often a refusal that only an operator can end is looked at again (surface.md). */
+/* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
 
 /* The steps in their order; each waits for the one signal that leads on. */
@@ -27,6 +27,7 @@ enum phase {
 struct database {
     const struct forwarder_options *options;
     struct pgconn *keep, *tail;
+    bool keep_due, tail_due; /* poll has said something of it since its last work */
     struct checkpoint *checkpoint;
     struct source *source;
     enum phase phase;
@@ -88,6 +89,11 @@ int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]
     pgconn_poll(d->keep, &fds[0]);
     pgconn_poll(d->tail, &fds[1]);
     return DATABASE_POLL_MAX;
+}
+
+void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_MAX]) {
+    d->keep_due |= fds[0].revents != 0;
+    d->tail_due |= fds[1].revents != 0;
 }
 
 int64_t database_deadline_us(const struct database *d) {
@@ -298,8 +304,15 @@ static void start_inspection(struct database *d, int64_t now_us) {
     }
 }
 
+static bool connection_works(struct pgconn *c, bool *due, int64_t now_us, struct error *reterr) {
+    if (!*due && now_us < pgconn_deadline_us(c))
+        return true;
+    *due = false;
+    return pgconn_work(c, now_us, reterr) == 0;
+}
+
 static bool connections_work(struct database *d, int64_t now_us, struct error *reterr) {
-    return pgconn_work(d->keep, now_us, reterr) == 0 && pgconn_work(d->tail, now_us, reterr) == 0;
+    return connection_works(d->keep, &d->keep_due, now_us, reterr) && connection_works(d->tail, &d->tail_due, now_us, reterr);
 }
 
 static enum database_signal next_signal(struct database *d, int64_t now_us, struct error *reterr) {

@@ -6,7 +6,7 @@
 
 /* keep (checkpoint, cancelling) is opened first, then tail (reading). They must
  * reach the same server. If either dies both are closed, and the checkpoint is
- * loaded anew: memory is not the truth (decisions.md 2, tailing.md 1.8).
+ * loaded anew: memory is not the truth.
  * Belongs to the forwarder's thread; never waits. */
 struct database;
 
@@ -17,6 +17,8 @@ void database_free(struct database *d);
 
 #define DATABASE_POLL_MAX 2
 int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]);
+/* What poll(2) said of them: a connection that has nothing to say costs no system call. */
+void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_MAX]);
 int64_t database_deadline_us(const struct database *d);
 
 enum database_signal {

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/limit.h"
 #include "base/log.h"
+#include "flow/view.h"
 
 /* Attributes beside the data: their texts come from columns of any length. */
 #define EVENT_ATTRIBUTES_MAX_BYTES (4 * 1024 * 1024)

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/message_id.h"
+#include "flow/view.h"
 #include "forwarder/database.h"
 #include "forwarder/delivery.h"
 #include "forwarder/report.h"
@@ -254,6 +255,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
     return false;
 }
 
+/* true: there may be more that no poll tells of (rows in the library's buffer). */
 static bool take_facts(struct forwarder *f, int64_t now_us) {
     take_mail(f, now_us);
     /* Results before new work: outcomes free the room that rows are asked for. */
@@ -261,7 +263,7 @@ static bool take_facts(struct forwarder *f, int64_t now_us) {
     int taken = 0;
     while (taken < ROWS_PER_TURN && take_database_fact(f, now_us))
         taken++;
-    return taken > 0;
+    return taken == ROWS_PER_TURN;
 }
 
 /* Wants. ---------------------------------------------------------------- */
@@ -312,6 +314,7 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
     }
 }
 
+/* true: there may be more. */
 static bool do_wants(struct forwarder *f, int64_t now_us) {
     struct flow_want want;
     int done = 0;
@@ -320,7 +323,7 @@ static bool do_wants(struct forwarder *f, int64_t now_us) {
         done++;
     }
     delivery_flush(f->delivery);
-    return done > 0;
+    return done == WANTS_PER_TURN;
 }
 
 /* The loop. ------------------------------------------------------------- */
@@ -333,13 +336,15 @@ static void wait_for_something(struct forwarder *f, int64_t now_us) {
     struct pollfd fds[1 + DATABASE_POLL_MAX + SINK_POLL_MAX];
     fds[0] = (struct pollfd){.fd = mailbox_fd(f->mailbox), .events = POLLIN};
     int count = 1;
-    count += database_poll(f->database, fds + count);
+    struct pollfd *of_database = fds + count;
+    count += database_poll(f->database, of_database);
     count += delivery_poll(f->delivery, fds + count);
     int64_t deadline_us = now_us + TURN_MAX_US;
     deadline_us = earlier(deadline_us, flow_deadline_us(f->flow));
     deadline_us = earlier(deadline_us, database_deadline_us(f->database));
     deadline_us = earlier(deadline_us, delivery_deadline_us(f->delivery));
-    (void)!poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us));
+    if (poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us)) > 0)
+        database_polled(f->database, of_database);
 }
 
 static void tell(struct forwarder *f, int64_t now_us) {
@@ -360,12 +365,10 @@ static void *run(void *argument) {
     while (f->stop != STATE_STOPPED) {
         int64_t now_us = clock_now_us();
         atomic_store(&f->tick_us, now_us);
-        bool facts = take_facts(f, now_us);
-        bool wants = do_wants(f, now_us);
+        bool more_facts = take_facts(f, now_us);
+        bool more_wants = do_wants(f, now_us);
         tell(f, now_us);
-        /* A turn in which something happened may have made more possible (rows
-         * in the library's buffer, a confirm that came at once): no wait then. */
-        if (!facts && !wants)
+        if (!more_facts && !more_wants)
             wait_for_something(f, now_us);
     }
     atomic_store(&f->end, f->late ? FORWARDER_ENDED_LATE : FORWARDER_ENDED_CLEAN);

@@ -10,6 +10,7 @@
 #include "base/limit.h"
 #include "base/log.h"
 #include "base/message_id.h"
+#include "flow/view.h"
 
 #define COPY_INTERVAL_US (100 * CLOCK_US_PER_MS)
 #define SAME_STATE_INTERVAL_US (10 * CLOCK_US_PER_S)

@@ -19,12 +19,17 @@
 #define ADDRESSES_PER_HOST 2 /* of IPv4 and IPv6 */
 #define SETTLE_US (5 * CLOCK_US_PER_S) /* name lookup, login, the session's settings */
 
-/* Texts of columns must not depend on the role's settings; rows that a policy
+/* Texts of columns must not depend on the role's settings. Rows that a policy
  * hides would look like rows that are not there: row_security = off makes them
- * an error; a plan per value costs more than it gains. */
+ * an error. Plans are made once, often while the table is still empty, and must
+ * be right when it has grown: so by index and in its order, never by a sort of
+ * what happens to be little. */
 static const char session_sql[] = "SET synchronous_commit = on;"
                                   "SET row_security = off;"
                                   "SET plan_cache_mode = force_generic_plan;"
+                                  "SET enable_seqscan = off;"
+                                  "SET enable_bitmapscan = off;"
+                                  "SET enable_sort = off;"
                                   "SET jit = off;"
                                   "SET max_parallel_workers_per_gather = 0;"
                                   "SET default_transaction_isolation = 'read committed';"

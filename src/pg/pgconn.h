@@ -55,7 +55,7 @@ int pgconn_server_version(const struct pgconn *c); /* 150004 */
 
 struct pgconn_param {
     struct span value; /* text form; absent: NULL */
-    uint32_t oid;      /* type; 0: the server decides. Typed binding matters: tailing.md 1.5 */
+    uint32_t oid;      /* type; 0: the server decides. Untyped, a cast in SQL may be evaluated for each row */
 };
 
 /* Sends. `name` non-NULL: prepared once per connection under that name (sql must

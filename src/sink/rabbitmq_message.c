@@ -62,7 +62,7 @@ static struct span print_serial(char text[24], uint64_t serial) {
     return (struct span){text + at, 24 - at};
 }
 
-/* Every value is a long string, in its canonical form (cloudevents.md 4.2). */
+/* Every value is a long string, in its canonical form. */
 static void add_entry(struct rabbitmq_message *m, struct span name, struct span value) {
     amqp_table_t *table = &m->properties.headers;
     ASSERT((size_t)table->num_entries < m->entry_capacity);

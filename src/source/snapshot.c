@@ -119,6 +119,9 @@ static int make_pieces(struct snapshot_sql *s, struct pieces *p, const struct ta
 }
 
 #define TEXT(b) SPAN_ARGS(buf_span(&(b)))
+#define LOWEST "'-9223372036854775808'::int8"
+#define HIGHEST "9223372036854775807"
+
 /* Taken once per statement; it is the statement's own snapshot. */
 #define NOW "(SELECT pg_current_snapshot())"
 
@@ -131,13 +134,18 @@ static int make_start(struct snapshot_sql *s, const struct pieces *p) {
 }
 
 /* Appends the rows of the transactions that ran in $1 and no longer run in `n`,
- * each by its own probe of the index. */
-static int add_ended(struct buf *b, const struct pieces *p, const char *n, const char *bounds, const char *limit) {
+ * between two positions. Whole rows are compared, which only the index on both
+ * columns can answer: otherwise a walk over all positions may seem cheap. */
+static int add_ended(struct buf *b, const struct pieces *p, const char *n, const char *above, const char *upto,
+                     const char *limit) {
+    struct span xid = buf_span(&p->xid), position = buf_span(&p->position);
     return buf_addf(b,
-                    "SELECT r.* FROM (SELECT x FROM pg_snapshot_xip($1) AS ran(x)"
-                    " EXCEPT SELECT x FROM pg_snapshot_xip(%s) AS runs(x)) AS ended"
-                    " CROSS JOIN LATERAL (SELECT %.*s FROM %.*s WHERE %.*s = ended.x%s%s ORDER BY %.*s LIMIT %s) r",
-                    n, TEXT(p->stored), TEXT(p->from), TEXT(p->xid), p->from_xid8, bounds, TEXT(p->position), limit);
+                    "SELECT r.* FROM (SELECT x%s AS x FROM pg_snapshot_xip($1) AS ran(x)"
+                    " EXCEPT SELECT x%s FROM pg_snapshot_xip(%s) AS runs(x)) AS ended"
+                    " CROSS JOIN LATERAL (SELECT %.*s FROM %.*s WHERE (%.*s, %.*s) > (ended.x, %s)"
+                    " AND (%.*s, %.*s) <= (ended.x, %s) ORDER BY %.*s, %.*s LIMIT %s) r",
+                    p->from_xid8, p->from_xid8, n, TEXT(p->stored), TEXT(p->from), SPAN_ARGS(xid), SPAN_ARGS(position), above,
+                    SPAN_ARGS(xid), SPAN_ARGS(position), upto, SPAN_ARGS(xid), SPAN_ARGS(position), limit);
 }
 
 /* $1 S, $2 limit. */
@@ -151,7 +159,7 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
                      TEXT(p->stored), TEXT(p->from), TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->from_xid8, TEXT(p->xid),
                      p->xid8, TEXT(p->xid), TEXT(p->position));
     if (r == 0)
-        r = add_ended(b, p, NOW, "", "$2 + 1");
+        r = add_ended(b, p, NOW, LOWEST, HIGHEST, "$2 + 1");
     if (r)
         return r;
     return buf_addf(b,
@@ -164,11 +172,12 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
                     TEXT(p->position), TEXT(p->from), TEXT(p->nulls), TEXT(p->out), TEXT(p->names), TEXT(p->lateral));
 }
 
-/* $1 S, $2 N, $3 position. The fence keeps the planner from walking all positions to find the first. */
+/* $1 S, $2 N, $3 position. The fence keeps the planner from walking all positions
+ * to find the first, and so does the sum, for which no index is of use. */
 static int make_first(struct snapshot_sql *s, const struct pieces *p) {
     return buf_addf(&s->first,
                     "SELECT pg_backend_pid(), NULL::text, NULL::bool, (SELECT min(p)::int8 FROM (SELECT %.*s AS p FROM %.*s"
-                    " WHERE %.*s >= pg_snapshot_xmax($1)%s AND %.*s < pg_snapshot_xmax($2)%s AND %.*s > $3 OFFSET 0) r)",
+                    " WHERE %.*s >= pg_snapshot_xmax($1)%s AND %.*s < pg_snapshot_xmax($2)%s AND %.*s + 0 > $3 OFFSET 0) r)",
                     TEXT(p->position), TEXT(p->from), TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->from_xid8,
                     TEXT(p->position));
 }
@@ -177,22 +186,20 @@ static int make_first(struct snapshot_sql *s, const struct pieces *p) {
  * xmax(S) can't be visible in S, so one test is enough. */
 static int make_page(struct snapshot_sql *s, const struct pieces *p) {
     struct buf *b = &s->page;
-    char bounds[400];
-    snprintf(bounds, sizeof bounds, " AND %.*s > $3 AND %.*s <= $4", TEXT(p->position), TEXT(p->position));
     int r = buf_addf(b,
                      "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8%.*s"
                      " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM ((",
                      TEXT(p->nulls), TEXT(p->out), TEXT(p->names));
     if (r == 0)
-        r = add_ended(b, p, "$2", bounds, "$6");
+        r = add_ended(b, p, "$2", "$3", "$4", "$6");
     if (r)
         return r;
     return buf_addf(b,
-                    ") UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s >= $5%s"
+                    ") UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s >= $5 AND %.*s > $3 AND %.*s <= $4"
                     " AND %.*s >= pg_snapshot_xmax($1)%s AND pg_visible_in_snapshot(%.*s%s, $2)"
                     " ORDER BY %.*s LIMIT $6)) u ORDER BY p LIMIT $6 OFFSET 0) q%.*s",
-                    TEXT(p->stored), TEXT(p->from), TEXT(p->position), bounds, TEXT(p->xid), p->from_xid8, TEXT(p->xid),
-                    p->xid8, TEXT(p->position), TEXT(p->lateral));
+                    TEXT(p->stored), TEXT(p->from), TEXT(p->position), TEXT(p->position), TEXT(p->position), TEXT(p->xid),
+                    p->from_xid8, TEXT(p->xid), p->xid8, TEXT(p->position), TEXT(p->lateral));
 }
 
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) {

@@ -35,7 +35,7 @@ int source_check_table(struct span table, struct error *reterr) MUST_CHECK;
 
 struct source;
 
-/* Borrows all. The connection is the forwarder's (decisions.md 2): "tail". */
+/* Borrows all. The connection is the forwarder's: "tail". */
 int source_new(const struct source_options *options, struct pgconn *tail, struct source **ret_source) MUST_CHECK;
 void source_free(struct source *s);
 

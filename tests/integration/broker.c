@@ -99,7 +99,8 @@ static int read_pid(void) {
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(fscanf(file, "%200s", home), 1);
     fclose(file);
-    strncat(home, "/rabbitmq.pid", sizeof home - strlen(home) - 1);
+    size_t len = strlen(home);
+    snprintf(home + len, sizeof home - len, "/rabbitmq.pid");
     file = fopen(home, "r");
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(fscanf(file, "%d", &pid), 1);

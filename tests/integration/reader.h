@@ -34,7 +34,8 @@ static inline void reader_init(struct reader *r, const char *table) {
     r->database.connect_timeout_us = 5 * CLOCK_US_PER_S;
     r->database.statement_timeout_us = 30 * CLOCK_US_PER_S;
     reader_set(&r->options.table, table);
-    ck_assert_int_eq(guard_new(&r->guard), 0);
+    if (guard_new(&r->guard) != 0)
+        ck_abort_msg("no guard");
 }
 
 static inline void reader_close(struct reader *r) {
@@ -47,6 +48,7 @@ static inline void reader_close(struct reader *r) {
 
 static inline void reader_done(struct reader *r) {
     reader_close(r);
+    free(r->database.conninfo);
     source_options_done(&r->options);
     guard_free(r->guard);
 }

@@ -239,7 +239,8 @@ END_TEST
 
 START_TEST(positions_that_may_repeat_are_refused_and_mended_by_the_note) {
     make_table();
-    direct_run(pg, "ALTER TABLE t.event DROP CONSTRAINT event_pkey, ALTER position DROP IDENTITY; CREATE INDEX ON t.event (position)");
+    direct_run(pg, "ALTER TABLE t.event DROP CONSTRAINT event_pkey, ALTER position DROP IDENTITY;"
+               " CREATE INDEX ON t.event (position)");
     expect_refused("neither unique nor from a sequence");
     mend("neither unique nor from a sequence");
     ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
@@ -563,7 +564,8 @@ END_TEST
 START_TEST(columns_come_in_the_forms_that_rows_are_made_of) {
     direct_run(pg, "CREATE TABLE t.event (position int PRIMARY KEY, id uuid, source varchar, type text, time timestamp,"
                " streamid numeric, streamversion smallint, recorded_at timestamptz, extensions jsonb, flag bool, day date,"
-               " amount money, xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint); CREATE INDEX ON t.event (xid, position);"
+               " amount money, xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint);"
+               " CREATE INDEX ON t.event (xid, position);"
                "INSERT INTO t.event VALUES (7, '00000000-0000-0000-0000-000000000001', '/s', 'a', '2000-01-01 00:00:01', 1.50, 3,"
                " '2000-01-01 00:00:00Z', '{\"a\": 1}', true, '2000-01-02', 3)");
     static const char *const columns[] = {"flag", "day", "amount"};
@@ -597,6 +599,48 @@ START_TEST(columns_come_in_the_forms_that_rows_are_made_of) {
         found++;
     }
     ck_assert_int_eq(found, 3);
+}
+END_TEST
+
+/* Plans. --------------------------------------------------------------------- */
+
+/* What the server has told of the table's scans, once it tells of at least `least` rows fetched. */
+static int64_t fetched_rows(int64_t least) {
+    int64_t end = clock_now_us() + 30 * CLOCK_US_PER_S, fetched = 0;
+    do {
+        direct_run(pg, "SELECT pg_stat_clear_snapshot()");
+        fetched = direct_number(pg, "SELECT sum(idx_tup_fetch) FROM pg_stat_user_tables WHERE schemaname = 't'");
+        /* The tail's backend tells when it does something a second later. */
+        ck_assert_int_eq(source_want(reader.source, 1000, MIB, clock_now_us()), 0);
+        while (reader_next(&reader) != SOURCE_DONE)
+            continue;
+    } while (fetched < least && clock_now_us() < end);
+    return fetched;
+}
+
+/* Statements are planned when the table is empty; it grows, and nobody analyzes it. */
+START_TEST(plans_made_for_an_empty_table_are_right_when_it_has_grown) {
+    enum { ROWS = 30000 };
+    PGconn *early = direct_open();
+    make_table();
+    direct_run(pg, "ALTER TABLE t.event SET (autovacuum_enabled = false)");
+    direct_run(pg, "VACUUM ANALYZE t.event"); /* now it is known to be empty */
+    expect_opened(NULL);
+    direct_run(early, "BEGIN; INSERT INTO t.event (source, type) SELECT '/s', 'early' FROM generate_series(1, 3)");
+    for (int i = 0; i < 2; i++) { /* a small read, then a backlog of three rows: all statements are planned */
+        insert(3);
+        ck_assert_int_eq(read_all(2, MIB), 3);
+    }
+    for (int i = 0; i < ROWS / 1000; i++)
+        insert(1000);
+    ck_assert_int_eq(read_all(200, 100 * MIB), ROWS);
+    direct_run(early, "COMMIT");
+    PQfinish(early);
+    ck_assert_int_eq(read_all(2, 100 * MIB), 3);
+    int64_t fetched = fetched_rows(ROWS);
+    ck_assert_int_ge(fetched, ROWS);
+    ck_assert_msg(fetched < 3 * ROWS, "%lld rows fetched for %d", (long long)fetched, ROWS);
+    ck_assert_int_eq(direct_number(pg, "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 't'"), 0);
 }
 END_TEST
 
@@ -671,6 +715,7 @@ int main(void) {
     tcase_add_test(cases, too_large_data_is_not_loaded_but_its_size_is_told);
     tcase_add_test(cases, null_empty_and_json_null_stay_three_things);
     tcase_add_test(cases, columns_come_in_the_forms_that_rows_are_made_of);
+    tcase_add_test(cases, plans_made_for_an_empty_table_are_right_when_it_has_grown);
     tcase_add_test(cases, a_connection_that_is_ended_is_lost);
     tcase_add_test(cases, a_table_that_is_dropped_fails_and_is_refused_at_the_next_look);
     tcase_add_test(cases, no_transaction_and_no_lock_stays_behind_a_read);

@@ -10,7 +10,7 @@
 #define PLACES 8
 #define DEFAULT_SECONDS 6
 
-/* Writers. Each transaction picks at random what tailing.md calls the experiment:
+/* Writers. Each transaction picks at random:
  * plain, batch, savepoints, rollback, two-phase, long, with an early id. -------- */
 
 struct writer {

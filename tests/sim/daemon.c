@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/view.h"
 
 #define ACK_TIMEOUT_US 500000
 
@@ -296,7 +297,7 @@ static void submit(struct daemon *d, const struct flow_want *want, int64_t now_u
     struct flow_view view;
     flow_view(d->flow, &view);
     if (view.ghosts > 0)
-        d->broken = "nothing is submitted before the outcomes of before a reload have come (decisions.md 2)";
+        d->broken = "nothing is submitted before the outcomes of before a reload have come";
     bool room = confirms_has_room(d->confirms) && broker_has_room(d->broker);
     if (!room || random_percent(d->random, 3)) {
         flow_not_taken(d->flow, now_us, want->token);

@@ -11,7 +11,7 @@
 #define DAEMON_WINDOW_MAX 64
 #define DAEMON_LATE_MAX 4
 
-/* A statement on one of the two connections (decisions.md 2). */
+/* A statement on one of the two connections. */
 enum daemon_call { CALL_NONE, CALL_SENT, CALL_EXECUTED };
 enum daemon_keep { KEEP_LOAD, KEEP_CREATE, KEEP_SAVE };
 

@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_TESTS_SIM_ORACLE_H
 #define PENSTOCK_TESTS_SIM_ORACLE_H
 
+#include "flow/view.h"
 #include "sim/world.h"
 
 /* A broker's queue got it: G6, G7. */

@@ -14,7 +14,7 @@
  * second writer of a stream waits until the first one has ended (it has a unique
  * index). Commits become visible in any order and, when asynchronous, durable
  * later: a crash forgets those after the last flush and gives their transaction
- * ids out again (tailing.md 1.5, 1.8). Everything is in plain arrays. */
+ * ids out again. Everything is in plain arrays. */
 
 #define POSTGRES_ROWS_MAX 256
 #define POSTGRES_WRITERS_MAX 256

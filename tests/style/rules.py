@@ -1,5 +1,6 @@
 # rules: what house rules can be checked by a machine; each is a function of a Tree
 import json, os, re, shlex, subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 
 FILE_LINES_MAX = 500
@@ -24,6 +25,9 @@ C_LIBRARY = re.compile(r"""(assert|complex|ctype|dirent|dlfcn|endian|errno|fcntl
     langinfo|libgen|limits|locale|malloc|math|netdb|poll|pthread|pwd|regex|sched|search|semaphore|setjmp|signal|
     spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|syslog|termios|
     threads|time|uchar|unistd|wchar|wctype)\.h|(sys|net|netinet|arpa|linux|bits)/.*\.h""", re.X)
+
+# The parts of the specification, by the names that they have there.
+CLOUDEVENTS = ["spec.md", "json-format.md", "amqp-protocol-binding.md", "kafka-protocol-binding.md", "cesql/spec.md"]
 
 MAP_BEGIN, MAP_END = "<!-- map: tests/style/map --write -->", "<!-- end of map -->"
 
@@ -104,6 +108,15 @@ def includes_stay_within_their_rooms(tree):
                 yield path, number, f"{room} may not include {target} (src/README: {rooms[room]})"
 
 
+def sinks_do_not_know_each_other(tree):
+    kinds = re.findall(r"^SINK\((\w+)\)", tree.text("src/sink/sinks.list"), re.M)
+    for path in tree.sources():
+        for number, match in lines_with(tree, path, r'^\s*#\s*include\s+"sink/([^"]+)"', code=False):
+            kind = next((k for k in kinds if re.match(rf"{k}[_.]", match[1])), None)
+            if kind and not re.match(rf"src/sink/{kind}[_.]", path):
+                yield path, number, f"sink/{match[1]} is for {kind} alone"
+
+
 def libraries_stay_within_their_files(tree):
     owners = table(tree, "library header")
     if not owners:
@@ -113,10 +126,10 @@ def libraries_stay_within_their_files(tree):
             header = match[1]
             if C_LIBRARY.fullmatch(header):
                 continue
-            places = next((owners[o] for o in owners if header == o or o.endswith("*") and header.startswith(o[:-1])), None)
+            places = next((owners[o] for o in owners if fnmatch(header, o)), None)
             if places is None:
                 yield path, number, f"<{header}> stands neither in the C library nor in src/README's table"
-            elif not any(path == "src/" + p or p.endswith("/") and path.startswith("src/" + p) for p in places.split()):
+            elif not any(fnmatch(path, "src/" + place) for place in places.split()):
                 yield path, number, f"<{header}> only in {places}"
 
 
@@ -199,6 +212,14 @@ def no_marks_are_left(tree):
     for path in tree.all_code():
         for number, match in lines_with(tree, path, r"\b(TODO|FIXME|XXX|HACK)\b", code=False):
             yield path, number, f"'{match[1]}' is left"
+
+
+def nothing_points_outside(tree):
+    """A reader has this repository and the web: no notes that lie elsewhere."""
+    for path in tree.all_code():
+        for number, match in lines_with(tree, path, r"[\w-]+\.md\b|/work/\w*", code=False):
+            if match[0] not in CLOUDEVENTS and not any(tree.root.rglob(match[0].lstrip("/"))):
+                yield path, number, f"names {match[0]}, which is not here"
 
 
 def lines_are_clean(tree):
@@ -294,6 +315,7 @@ def the_unit_is_sound_and_tight(tree):
 
 RULES = [
     includes_stay_within_their_rooms,
+    sinks_do_not_know_each_other,
     libraries_stay_within_their_files,
     headers_compile_alone,
     headers_are_guarded,
@@ -302,6 +324,7 @@ RULES = [
     files_are_short,
     first_lines_say_the_purpose,
     no_marks_are_left,
+    nothing_points_outside,
     lines_are_clean,
     structs_have_no_typedef,
     the_map_is_complete,

@@ -5,7 +5,7 @@
 #include "unit/unit.h"
 
 #include "base/clock.h"
-#include "flow/flow.h"
+#include "flow/view.h"
 
 #define MS INT64_C(1000)
 

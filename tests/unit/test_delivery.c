@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "flow/view.h"
 #include "forwarder/delivery.h"
 
 /* A sink that takes what it is told to take and answers what it is told to answer. */

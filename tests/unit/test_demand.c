@@ -56,7 +56,7 @@ START_TEST(the_next_page_waits_for_a_quarter_of_the_bytes) {
 }
 END_TEST
 
-/* decisions.md 3: a row larger than the window travels alone. */
+/* A row larger than the window travels alone. */
 START_TEST(behind_a_row_larger_than_the_window_nothing_is_read) {
     begin();
     want(FLOW_WANT_READ);

@@ -82,7 +82,6 @@ END_TEST
 
 /* --- Database and ghosts. ------------------------------------------------ */
 
-/* decisions.md 2. */
 START_TEST(after_a_reload_nothing_goes_before_the_tokens_of_before_have_come) {
     begin();
     read_keys("ab");

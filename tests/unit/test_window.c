@@ -72,7 +72,7 @@ START_TEST(when_the_first_settles_the_prefix_reaches_over_those_ahead) {
 }
 END_TEST
 
-/* decisions.md 4: late commits arrive lower. */
+/* Late commits arrive lower. */
 START_TEST(order_is_arrival_and_the_position_for_people_is_the_highest) {
     window_settle(window, add(120, 1));
     window_settle(window, add(90, 2));
