@@ -10,7 +10,7 @@
 
 /* No clock, no I/O, no library. Every fact carries `now_us` (monotonic). Wants
  * are computed, not queued: after each fact the forwarder asks flow_next until
- * it says no. Allocates at flow_new only. One thread. */
+ * it says no. Allocates at flow_new only. One thread. What it shows: view.h. */
 struct flow;
 
 #define FLOW_DESTINATIONS_MAX 16 /* of one event; rule/rule.h has the same */
@@ -20,7 +20,8 @@ enum flow_order { FLOW_BY_KEY, FLOW_BY_NONE, FLOW_BY_ALL };
 struct flow_options {
     uint32_t window_events;  /* read and not settled */
     uint64_t window_bytes;
-    uint32_t unsaved;        /* settled and not behind the saved checkpoint */
+    uint32_t unsaved;        /* settled and not behind the saved checkpoint; reading stops at either cap, so that
+                              * both together are never exceeded (G7) */
     uint32_t sink_in_flight; /* deliveries on the wire */
     enum flow_order order;
     uint32_t key_in_flight; /* events of one key at once */
@@ -121,7 +122,7 @@ struct flow_want {
     uint32_t slot;
     uint16_t destination;
     struct flow_mark mark;
-    int64_t position; /* the highest one settled in order; INT64_MIN: none since the checkpoint was loaded */
+    int64_t position; /* the highest settled in order; INT64_MIN: none since the checkpoint was loaded */
 };
 
 /* true: *ret_want is taken as being done from now on. */

@@ -92,16 +92,15 @@ void broker_clean(void) {
 }
 
 static int read_pid(void) {
+    char path[512], home[256] = "";
     int pid = 0;
-    char path[128], home[256] = "";
     snprintf(path, sizeof path, "%s/home", broker.dir);
     FILE *file = fopen(path, "r");
     ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%200s", home), 1);
+    ck_assert_int_eq(fscanf(file, "%255s", home), 1);
     fclose(file);
-    size_t len = strlen(home);
-    snprintf(home + len, sizeof home - len, "/rabbitmq.pid");
-    file = fopen(home, "r");
+    snprintf(path, sizeof path, "%s/rabbitmq.pid", home);
+    file = fopen(path, "r");
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(fscanf(file, "%d", &pid), 1);
     fclose(file);

@@ -303,7 +303,7 @@ START_TEST(headers_fill_a_frame_to_the_last_byte_and_not_beyond) {
     to.headers[0] = (struct destination_header){SPAN_LITERAL("big"), {value, 200000}};
     ck_assert_int_eq(rig_submit_to(&rig, at("", "kept")), SINK_E_REJECTED);
     size_t encoded = 0;
-    const char *said = "its headers frame (attributes and headers together) is %zu bytes; 131072 are";
+    static const char said[] = "its headers frame (attributes and headers together) is %zu bytes; 131072 are allowed";
     ck_assert_int_eq(sscanf(rig.refusal.text, said, &encoded), 1);
     size_t fits = 200000 - (encoded - 131072);
     to.headers[0].value.len = fits + 1;

@@ -20,6 +20,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->plan = NULL;
     d->confirms = NULL;
     d->late_count = d->renewals = d->reads = 0;
+    d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
     d->broken = NULL;
 }
 
@@ -41,7 +42,7 @@ void daemon_start(struct daemon *d, int64_t now_us) {
 /* What was sent on a connection that is gone may still be executed. */
 static void leave_save(struct daemon *d) {
     bool sent = d->keep_call == CALL_SENT && d->keep_kind == KEEP_SAVE;
-    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 50))
+    if (sent && d->late_count < DAEMON_LATE_MAX && random_percent(d->random, 80))
         d->late[d->late_count++] = d->save;
 }
 

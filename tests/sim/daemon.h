@@ -3,6 +3,7 @@
 #define PENSTOCK_TESTS_SIM_DAEMON_H
 
 #include "flow/flow.h"
+#include "flow/view.h"
 #include "sim/broker.h"
 #include "sim/postgres.h"
 #include "sink/confirms.h"

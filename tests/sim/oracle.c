@@ -39,8 +39,9 @@ static bool goes_before(const struct world *w, uint32_t before, uint32_t row) {
 }
 
 static void check_order(struct world *w, uint32_t row) {
-    if (w->daemon.options.key_in_flight > 1)
-        return; /* an explicit choice against it */
+    /* More than one in flight is an explicit choice: later ones may overtake one that is nacked or returned. */
+    if (w->daemon.options.key_in_flight > 1 && (w->refuse_percent > 0 || w->insert_unroutable > 0))
+        return;
     for (uint32_t i = 0; i < row; i++)
         if (goes_before(w, i, row) && !is_delivered(w, i))
             blame(w, "G6: row %" PRIu32 " is delivered before row %" PRIu32 ", on which it follows", row, i);

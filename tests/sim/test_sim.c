@@ -12,14 +12,13 @@
 /* PENSTOCK_SIM_SCHEDULES: how many; PENSTOCK_SIM_SEED: the first, or the only
  * one if no number is said: then its shortest trace is printed. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SCHEDULES 10000
+#define SCHEDULES 20000
 #else
-#define SCHEDULES 100000
+#define SCHEDULES 200000
 #endif
 #define WORKERS 2
 
 static struct world world;
-static char trace[WORLD_TRACE_MAX];
 
 /* What a worker was at when it failed, in memory that its parent sees. */
 struct progress {
@@ -37,19 +36,20 @@ static void run_share(struct progress *progress, uint64_t first, uint64_t count,
     }
 }
 
-/* In a process of its own: an assertion ends that one only. */
-static bool survives(const struct world_schedule *schedule, bool print) {
+static void *shared(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    return memory;
+}
+
+/* In a process of its own: an assertion ends that one only. `trace` may be NULL. */
+static bool survives(const struct world_schedule *schedule, char *trace) {
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        if (!print && !freopen("/dev/null", "w", stderr))
+        if (!trace && !freopen("/dev/null", "w", stderr))
             _exit(1);
-        bool kept = world_run(&world, schedule, trace);
-        if (print) {
-            printf("%s", trace);
-            fflush(stdout);
-        }
-        _exit(kept ? 0 : 1);
+        _exit(world_run(&world, schedule, trace) ? 0 : 1);
     }
     int status = 1;
     waitpid(pid, &status, 0);
@@ -61,13 +61,13 @@ static struct world_schedule shorten(struct world_schedule schedule) {
     for (int i = 0; i < ACT_COUNT; i++) {
         struct world_schedule shorter = schedule;
         shorter.left_out |= UINT64_C(1) << i;
-        if (!survives(&shorter, false))
+        if (!survives(&shorter, NULL))
             schedule = shorter;
     }
     for (uint32_t steps = 1; steps < WORLD_STEPS_MAX; steps++) {
         struct world_schedule shorter = schedule;
         shorter.steps = steps;
-        if (!survives(&shorter, false))
+        if (!survives(&shorter, NULL))
             return shorter;
     }
     return schedule;
@@ -75,12 +75,15 @@ static struct world_schedule shorten(struct world_schedule schedule) {
 
 static void show(uint64_t seed) {
     struct world_schedule schedule = {.seed = seed, .steps = UINT32_MAX};
-    if (survives(&schedule, false))
+    if (survives(&schedule, NULL))
         return;
     schedule = shorten(schedule);
-    printf("schedule %" PRIu64 " fails; again: PENSTOCK_SIM_SEED=%" PRIu64 " (%" PRIu32 " steps, left out %#" PRIx64 ")\n", seed,
-           seed, schedule.steps, schedule.left_out);
-    survives(&schedule, true);
+    char *trace = shared(WORLD_TRACE_MAX);
+    printf("schedule %" PRIu64 " fails, shortest (%" PRIu32 " steps, without %#" PRIx64 "):\n", seed, schedule.steps,
+           schedule.left_out);
+    survives(&schedule, trace);
+    printf("%sagain: PENSTOCK_SIM_SEED=%" PRIu64 "\n", trace, seed);
+    fflush(stdout);
 }
 
 static uint64_t from_environment(const char *name, uint64_t otherwise) {
@@ -91,9 +94,7 @@ static uint64_t from_environment(const char *name, uint64_t otherwise) {
 START_TEST(no_schedule_breaks_a_promise) {
     uint64_t first = from_environment("PENSTOCK_SIM_SEED", 1);
     uint64_t count = from_environment("PENSTOCK_SIM_SCHEDULES", getenv("PENSTOCK_SIM_SEED") ? 1 : SCHEDULES);
-    struct progress *progress =
-        mmap(NULL, WORKERS * sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(progress, MAP_FAILED);
+    struct progress *progress = shared(WORKERS * sizeof(*progress));
     pid_t workers[WORKERS];
     fflush(stdout);
     for (uint64_t i = 0; i < WORKERS; i++) {

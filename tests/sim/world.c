@@ -50,10 +50,11 @@ static void insert(struct world *w, uint32_t writer) {
         if (!postgres_insert(&w->pg, writer, &row))
             return;
         const struct postgres_row *added = &w->pg.rows[w->pg.row_count - 1];
-        note(w, "writer %" PRIu32 " inserts row %" PRIu32 ": xid %" PRIu64 ", key %" PRIu32 "%s%s%s%s%s, %u destinations",
-             writer, w->pg.row_count - 1, added->xid, added->key, added->keyed ? "" : " (none)",
+        note(w, "writer %u inserts row %u: xid %" PRIu64 ", key %u%s%s%s%s%s%s, to %u", writer,
+             w->pg.row_count - 1, added->xid, added->key, added->keyed ? "" : " (none)",
              added->filtered ? ", filtered" : "", added->verdict == FLOW_HOLD ? ", unmatched" : "",
-             added->poison ? ", poison" : "", added->unroutable ? ", unroutable" : "", added->destinations);
+             added->verdict == FLOW_SKIP ? ", skipped" : "", added->poison ? ", poison" : "",
+             added->unroutable ? ", unroutable" : "", added->destinations);
     }
 }
 
@@ -86,7 +87,7 @@ static void write_something(struct world *w, enum world_action action) {
     if (action == ACT_ROLLBACK)
         postgres_rollback(pg, writer);
     if (action != ACT_INSERT)
-        note(w, "writer %" PRIu32 ": %s", writer,
+        note(w, "writer %u: %s", writer,
              (const char *[]){"", "takes an xid", "", "savepoint", "rolls back to its savepoint", "prepares", "commits",
                               "commits asynchronously", "rolls back"}[action]);
 }
@@ -97,7 +98,7 @@ static bool store(void *world, uint32_t row, uint16_t destination) {
     struct world *w = world;
     if (w->pg.rows[row].unroutable && destination == 0 && !w->calm)
         return false;
-    note(w, "broker stores row %" PRIu32 " (destination %u)", row, destination);
+    note(w, "broker stores row %u (destination %u)", row, destination);
     oracle_stored(w, row, destination);
     return true;
 }
@@ -167,8 +168,8 @@ static void go_its_way(struct world *w, enum world_action action) {
     struct daemon *d = &w->daemon;
     const struct broker_queue queue = {.store = store, .world = w};
     if (action == ACT_EXECUTE_TAIL && daemon_execute_tail(d))
-        note(w, "tail statement %d executed: %" PRIu32 " rows", (int)d->statement.kind, d->result.row_count);
-    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && random_percent(&w->luck, 20))
+        note(w, "tail statement %d executed: %u rows", (int)d->statement.kind, d->result.row_count);
+    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && random_percent(&w->luck, 40))
         daemon_execute_late(d, save, w);
     if (action == ACT_TAKE_TAIL)
         daemon_take_tail(d, w->now_us, random_between(&w->luck, 1, 8));
@@ -216,6 +217,8 @@ static void crash_database(struct world *w) {
     postgres_crash(&w->pg);
 }
 
+static void go_round(struct world *w);
+
 static void act(struct world *w, enum world_action action) {
     const struct broker_queue queue = {.store = store, .world = w};
     if (action <= ACT_FLUSH)
@@ -232,6 +235,8 @@ static void act(struct world *w, enum world_action action) {
         crash_database(w);
     else if (action == ACT_STALL)
         w->broker.stalled = !w->broker.stalled;
+    else if (action == ACT_ROUND)
+        go_round(w);
     else if (!w->daemon.running)
         return;
     else if (action < ACT_LATE_SAVE)
@@ -254,14 +259,14 @@ static enum world_action choose(struct world *w) {
  * (Groce and others, "Swarm testing", 2012). */
 static void set_weights(struct world *w, uint64_t left_out) {
     static const uint8_t usual[ACT_COUNT] = {
-        [ACT_BEGIN] = 15,       [ACT_TAKE_XID] = 3,     [ACT_INSERT] = 25,       [ACT_SAVEPOINT] = 3,
-        [ACT_UNDO] = 2,         [ACT_PREPARE] = 2,      [ACT_COMMIT] = 12,       [ACT_COMMIT_ASYNC] = 12,
-        [ACT_ROLLBACK] = 3,     [ACT_RESTORE] = 1,      [ACT_FLUSH] = 2,         [ACT_EXECUTE_TAIL] = 20,
-        [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,  [ACT_TAKE_KEEP] = 20,    [ACT_BROKER_TAKE] = 20,
-        [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,      [ACT_START] = 10,        [ACT_CONNECT_DATABASE] = 10,
-        [ACT_CONNECT_SINK] = 10, [ACT_WAKE] = 2,        [ACT_LATE_SAVE] = 2,     [ACT_LATE_MESSAGE] = 2,
-        [ACT_FAIL_SAVE] = 2,    [ACT_LOSE_DATABASE] = 3, [ACT_CRASH_DATABASE] = 3, [ACT_LOSE_SINK] = 3,
-        [ACT_STALL] = 2,        [ACT_KILL] = 3,         [ACT_STOP] = 2,          [ACT_PAUSE] = 1,
+        [ACT_BEGIN] = 15, [ACT_TAKE_XID] = 3, [ACT_INSERT] = 25, [ACT_SAVEPOINT] = 3, [ACT_UNDO] = 2,
+        [ACT_PREPARE] = 2, [ACT_COMMIT] = 12, [ACT_COMMIT_ASYNC] = 12, [ACT_ROLLBACK] = 3, [ACT_RESTORE] = 1,
+        [ACT_FLUSH] = 2, [ACT_EXECUTE_TAIL] = 20, [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,
+        [ACT_TAKE_KEEP] = 20, [ACT_BROKER_TAKE] = 20, [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,
+        [ACT_START] = 10, [ACT_CONNECT_DATABASE] = 10, [ACT_CONNECT_SINK] = 10, [ACT_WAKE] = 2,
+        [ACT_ROUND] = 20, [ACT_LATE_SAVE] = 2, [ACT_LATE_MESSAGE] = 2, [ACT_FAIL_SAVE] = 2,
+        [ACT_LOSE_DATABASE] = 3, [ACT_CRASH_DATABASE] = 3, [ACT_LOSE_SINK] = 3, [ACT_STALL] = 2, [ACT_KILL] = 3,
+        [ACT_STOP] = 2, [ACT_PAUSE] = 1,
     };
     w->weight_sum = 0;
     for (int i = 0; i < ACT_COUNT; i++) {
@@ -316,8 +321,8 @@ static void work(struct world *w, uint32_t wants) {
         finish(w);
 }
 
-/* Everything goes its way, in turn, until nothing moves. */
-static void calm_round(struct world *w) {
+/* Everything goes its way once, in turn. */
+static void go_round(struct world *w) {
     for (enum world_action a = ACT_EXECUTE_TAIL; a <= ACT_BROKER_ANSWER && !w->broken[0]; a++) {
         act(w, a);
         work(w, 64);
@@ -349,7 +354,7 @@ static void hoard(struct world *w) {
         w->step++;
         start(w);
         for (int rounds = 0; rounds < 3; rounds++)
-            calm_round(w);
+            go_round(w);
     }
 }
 
@@ -385,7 +390,7 @@ static void come_to_rest(struct world *w) {
     for (uint32_t i = 0; i < CALM_ROUNDS_MAX && !rest && !w->broken[0]; i++) {
         w->step++;
         start(w);
-        calm_round(w);
+        go_round(w);
         rest = is_at_rest(w) && oracle_is_complete(w) && w->daemon.reads > under_way;
     }
     if (!rest)
@@ -397,7 +402,7 @@ static void stop_and_start(struct world *w) {
     uint32_t repeats = w->repeats;
     stop(w);
     for (uint32_t i = 0; i < CALM_ROUNDS_MAX && w->daemon.running && !w->broken[0]; i++)
-        calm_round(w);
+        go_round(w);
     oracle_stopped(w);
     come_to_rest(w);
     if (w->repeats > repeats)
@@ -428,9 +433,11 @@ bool world_run(struct world *w, const struct world_schedule *schedule, char *tra
     daemon_init(&w->daemon, &w->pg, &w->broker, &w->luck);
     set_weights(w, schedule->left_out);
     set_options(w);
-    if (random_percent(&w->random, 1))
+    uint32_t steps = random_between(&w->random, 30, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 300);
+    if (random_percent(&w->random, 1)) {
         hoard(w);
-    uint32_t steps = w->step + random_between(&w->random, 30, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 300);
+        steps = w->step + steps / 10;
+    }
     for (; w->step < steps && w->step < schedule->steps && !w->broken[0]; w->step++) {
         act(w, choose(w));
         work(w, random_between(&w->luck, 1, 8));

@@ -29,6 +29,7 @@ enum world_action {
     ACT_CONNECT_DATABASE,
     ACT_CONNECT_SINK,
     ACT_WAKE,
+    ACT_ROUND, /* each of these once */
     /* Faults. */
     ACT_LATE_SAVE,
     ACT_LATE_MESSAGE,

@@ -5,6 +5,10 @@
 #include "unit/unit.h"
 
 #include "base/clock.h"
+<<<<<<< HEAD
+=======
+#include "flow/flow.h"
+>>>>>>> flow
 #include "flow/view.h"
 
 #define MS INT64_C(1000)
