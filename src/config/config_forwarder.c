@@ -69,7 +69,7 @@ static const struct config_connection *find_connection(const struct reader *r, c
         if (fits(c, sink))
             return c;
         diag_add(r->diag, DIAG_ERROR, name->place, "connection: \"%s\" is of kind %s; %s is expected here", c->name,
-                 config_connection_kind(c), sink ? "a broker (rabbitmq, stdout, null)" : "postgresql");
+                 config_connection_kind(c), sink ? "a broker" : "postgresql");
         return NULL;
     }
     report_connection(r, name);

@@ -177,6 +177,16 @@ static int read_options(struct reader *r, const struct yaml_node *to, void *opti
     return schema_read(&schema, to, r->diag);
 }
 
+/* What the tables can't say of values that stand side by side. */
+static void check_options(struct reader *r, const struct yaml_node *to, const void *options) {
+    struct error error;
+    if (!options || r->kind->destination_options_table != binding_options_table)
+        return;
+    const struct yaml_node *mark = yaml_find(to, "mark_empty_data", NULL);
+    if (binding_options_check(options, &error) != 0)
+        diag_add(r->diag, DIAG_ERROR, mark ? mark->place : to->place, "to: %s", error.text);
+}
+
 static int read_destination(struct reader *r, const struct yaml_node *to) {
     struct yaml_node nothing = {.kind = YAML_MAPPING, .place = to->place};
     if (!schema_is_mapping(to, "to", r->diag))
@@ -185,10 +195,11 @@ static int read_destination(struct reader *r, const struct yaml_node *to) {
         to = &nothing;
     if (++r->destinations > RULE_SET_DESTINATIONS_MAX)
         return as_finding(r, -EMSGSIZE, to);
-    void *options;
+    void *options = NULL;
     int result = new_options(r, &options);
     if (result == 0)
         result = read_options(r, to, options);
+    check_options(r, to, options);
     if (result == 0)
         result = rule_set_add_destination(r->f->rules, options);
     for (size_t i = 0; result == 0 && r->kind->fields && r->kind->fields[i].key; i++)

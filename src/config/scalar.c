@@ -102,18 +102,13 @@ static int read_decimal(const struct option *o, struct span text, double *ret_va
     return 0;
 }
 
-static int read_choice(const struct option *o, struct span text, int *ret_value, struct error *reterr) {
+static int refuse_choice(const struct option *o, struct span text, struct error *reterr) {
     CLEANUP(buf_done) struct buf allowed = BUF_INIT(1024);
     struct nearest nearest = {.word = text};
     int r = 0;
-    for (int i = 0; o->choices[i]; i++) {
-        if (span_is(text, o->choices[i])) {
-            *ret_value = i;
-            return 0;
-        }
+    for (int i = 0; r == 0 && o->choices[i]; i++) {
         nearest_try(&nearest, span_of(o->choices[i]));
-        if (r == 0)
-            r = buf_addf(&allowed, "%s%s", i == 0 ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
+        r = buf_addf(&allowed, "%s%s", i == 0 ? "" : o->choices[i + 1] ? ", " : " or ", o->choices[i]);
     }
     if (r == 0)
         r = span_absent(nearest.found)
@@ -122,6 +117,15 @@ static int read_choice(const struct option *o, struct span text, int *ret_value,
     if (r == 0)
         r = buf_terminate(&allowed);
     return r != 0 ? r : fail(reterr, text, "is none of the choices", allowed.data);
+}
+
+static int read_choice(const struct option *o, struct span text, int *ret_value, struct error *reterr) {
+    for (int i = 0; o->choices[i]; i++)
+        if (span_is(text, o->choices[i])) {
+            *ret_value = i;
+            return 0;
+        }
+    return refuse_choice(o, text, reterr);
 }
 
 static int read_text(struct span text, char **ret_value) {

@@ -333,7 +333,11 @@ static int check_groups(const struct schema *s, const struct option *table, cons
         bool again = span_equal(keys.group, last);
         last = keys.group;
         const struct yaml_node *value = span_absent(keys.group) || again ? NULL : find_outer(mapping, keys.group);
-        if (!value || !schema_is_mapping(value, o->key, diag))
+        if (!value)
+            continue;
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", SPAN_ARGS(keys.group));
+        if (!schema_is_mapping(value, name, diag))
             continue;
         int r = check_keys(&keys, value, diag);
         if (r != 0)

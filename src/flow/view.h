@@ -4,29 +4,17 @@
 
 #include "flow/flow.h"
 
-<<<<<<< HEAD
-enum flow_hold {
-    FLOW_HOLD_NONE,
-    FLOW_HOLD_VERDICT, /* unmatched, rejected at reading */
-    FLOW_HOLD_REJECTED,
-    FLOW_HOLD_RETRY,
-=======
 /* Why an event does not move. */
 enum flow_hold {
     FLOW_HOLD_NONE,
     FLOW_HOLD_VERDICT,  /* unmatched, or rejected at reading */
     FLOW_HOLD_REJECTED, /* by the sink */
     FLOW_HOLD_RETRY,    /* it has failed; from then on, until it settles */
->>>>>>> flow
 };
 
 struct flow_view {
     uint32_t events, unsaved, in_flight, ghosts;
-<<<<<<< HEAD
-    uint32_t started; /* of the events: submitted at least once (after a stop: these, the unsaved and the ghosts come again) */
-=======
     uint32_t started; /* of the events: submitted at least once; after a stop these and the unsaved come again */
->>>>>>> flow
     uint64_t bytes;
     bool any_unsettled;
     uint32_t oldest_slot;        /* of the first event not settled */
@@ -47,11 +35,7 @@ void flow_view(const struct flow *f, struct flow_view *ret_view);
 /* Of one slot: for messages. */
 enum flow_hold flow_slot_hold(const struct flow *f, uint32_t slot, uint32_t *ret_attempts, int64_t *ret_retry_us);
 
-<<<<<<< HEAD
-/* All invariants; for simulation and debug. Returns NULL, or which one is broken. */
-=======
-/* All invariants of house.md 3; for simulation and debug. Returns NULL, or which one is broken. */
->>>>>>> flow
+/* All invariants of the house; for simulation and debug. Returns NULL, or which one is broken. */
 const char *flow_broken(const struct flow *f);
 
 #endif

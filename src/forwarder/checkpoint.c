@@ -418,11 +418,25 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
     return CHECKPOINT_NONE;
 }
 
-static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, struct error *reterr) {
+/* Of forwarders that make the tables at the same moment all but one fail, IF NOT EXISTS or not. */
+static bool made_by_another(const struct checkpoint *c) {
+    static const char *const states[] = {"23505" /* unique_violation in a catalog */, "42P06" /* duplicate_schema */,
+                                         "42P07" /* duplicate_table */, "42710" /* duplicate_object */};
+    for (size_t i = 0; i < ARRAY_LENGTH(states); i++)
+        if (strcmp(pgconn_sqlstate(c->keep), states[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, int64_t now_us, struct error *reterr) {
     if (task == TASK_CANCEL)
         return CHECKPOINT_CANCELLED; /* the backend is gone, or not ours to cancel: the read just ends later */
     if (task != TASK_MAKE)
         return CHECKPOINT_FAILED;
+    if (made_by_another(c)) {
+        int r = look(c, now_us);
+        return r == 0 ? CHECKPOINT_NONE : CHECKPOINT_LOST;
+    }
     error_prefix(reterr, "%s.checkpoint can't be made", c->schema.data);
     return CHECKPOINT_MISSING;
 }
@@ -442,7 +456,8 @@ enum checkpoint_signal checkpoint_next(struct checkpoint *c, int64_t now_us, str
         c->task = TASK_NONE;
         if (r == PGCONN_E_LOST)
             return CHECKPOINT_LOST;
-        enum checkpoint_signal signal = r == PGCONN_E_DONE ? on_done(c, task, now_us, reterr) : on_failed(c, task, reterr);
+        enum checkpoint_signal signal = r == PGCONN_E_DONE ? on_done(c, task, now_us, reterr)
+                                                          : on_failed(c, task, now_us, reterr);
         if (signal != CHECKPOINT_NONE)
             return signal;
     }

@@ -301,6 +301,8 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->window_bytes = flow->bytes;
     s->window_unsaved = flow->unsaved;
     s->counts = *v->counts;
+    s->counts.reconnects_database = database_reconnects(v->database);
+    s->counts.reconnects_sink = sink->reconnects;
 }
 
 static void publish(struct report *r) {

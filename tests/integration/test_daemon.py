@@ -55,16 +55,15 @@ class Exits(Case):
 
     def test_sigterm_settles_saves_and_is_0(self):
         self.db.create_event_table()
-        self.db.insert_many(20000)
+        self.db.insert_many(20000, streams=200)
         d = self.daemon()
         wait_until(lambda: self.rabbitmq.count(self.queue) > 100)
         self.assertEqual(d.stop(), 0)
-        published = self.rabbitmq.count(self.queue)
-        # In several keys more than one event may have gone ahead, but each was settled and saved.
+        self.assertLess(self.rabbitmq.count(self.queue), 20000)
+        d.wait_log("none will be sent again")
         d.start()
         self.wait_saved(20000, seconds=20)
         self.assertEqual(self.rabbitmq.count(self.queue), 20000)
-        self.assertLess(published, 20001)
 
     def test_sigint_stops_as_well(self):
         self.db.create_event_table()
@@ -131,16 +130,6 @@ class Away(Case):
         proxy.resume()
         self.assertEqual(self.receive_ids(10, 30), [str(i) for i in range(1, 11)])
 
-    def test_a_notification_wakes_it(self):
-        self.db.create_event_table()
-        d = self.daemon_for(source={"listen": "penstock_event", "poll": {"min": "5s", "max": "10s"}})
-        d.wait_state("idle")
-        for n in range(3):
-            self.db.sql("INSERT INTO event (id, type) VALUES (%s, 'a.b'); NOTIFY penstock_event", str(n))
-            began = time.monotonic()
-            self.receive(1)
-            self.assertLess(time.monotonic() - began, 3)
-
 
 class Status(Case):
     def setUp(self):
@@ -160,7 +149,7 @@ class Status(Case):
         self.assertEqual(f["source"]["mode"], "snapshot")
         self.assertEqual(f["sink"], {**f["sink"], "connection": "rabbit", "kind": "rabbitmq", "connected": True})
         self.assertEqual((f["counts"]["read"], f["counts"]["published"], f["counts"]["confirmed"]), (50, 50, 50))
-        self.assertEqual(f["checkpoint"]["position"], 50)
+        wait_until(lambda: d.status()["checkpoint"]["position"] == 50)
         self.assertEqual((f["window"]["events"], f["lag"]["seconds"]), (0, 0))
         code, document = d.get("/status/orders")
         self.assertEqual(code, 200)
@@ -322,10 +311,8 @@ class Secrets(Case):
                                                   "password": {"file": path}}
         self.db.create_event_table()
         d = self.daemon(c)
-        self.assertEqual(d.wait(), 78)
-        self.assertIn(path, d.log())
+        self.assertIn(path, d.wait_state("disconnected")["reason"])
         os.chmod(path, 0o600)
-        d.start()
         d.wait_state("idle")
 
 

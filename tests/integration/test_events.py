@@ -27,10 +27,10 @@ class Binary(Case):
         super().setUp()
         self.db.create_event_table()
 
-    def arrived(self, sink=None, source=None, **row):
+    def arrived(self, sink=None, reading=None, **row):
         """One row through a daemon of its own."""
         self.db.insert(**row)
-        self.daemon_for(sink=sink, source=source)
+        self.daemon_for(sink=sink, source=reading)
         return self.receive(1)[0]
 
     def test_every_field_of_a_row_arrives(self):
@@ -110,7 +110,7 @@ class Binary(Case):
         self.assertEqual(len({m.tag for m in self.receive(50)}), 50)
 
     def test_what_may_be_left_out_is_left_out(self):
-        message = self.arrived(source={"emit": ["streamid"]}, id="1", type="a.b", streamid="s", streamversion=4)
+        message = self.arrived(reading={"emit": ["streamid"]}, id="1", type="a.b", streamid="s", streamversion=4)
         self.assertIn("cloudEvents_streamid", message.headers)
         self.assertNotIn("cloudEvents_streamversion", message.headers)
         self.assertNotIn("cloudEvents_position", message.headers)
@@ -250,20 +250,22 @@ class Refused(Case):
     }
 
     def test_each_defect_holds_its_key_and_no_other(self):
-        self.db.create_event_table()
-        for n, (what, row) in enumerate(self.DEFECTS.items()):
-            self.db.insert(**{"id": f"bad{n}", "type": "a.b", "streamid": f"bad{n}", **row})
-            self.db.insert(id=f"behind{n}", type="a.b", streamid=f"bad{n}")
-            self.db.insert(id=f"good{n}", type="a.b", streamid=f"good{n}")
-        d = self.daemon_for()
+        forwarders = {}
+        for n, row in enumerate(self.DEFECTS.values()):
+            self.db.create_event_table(f"event{n}")
+            self.db.insert(f"event{n}", **{"id": "bad", "type": "a.b", "streamid": "bad", **row})
+            self.db.insert(f"event{n}", id="behind", type="a.b", streamid="bad")
+            self.db.insert(f"event{n}", id=f"good{n}", type="a.b", streamid="good")
+            forwarders[f"f{n}"] = self.forwarder(source={"table": f"event{n}"})
+        d = self.daemon(self.configuration(forwarders))
         self.assertEqual(sorted(self.receive_ids(len(self.DEFECTS))), sorted(f"good{n}" for n in range(len(self.DEFECTS))))
-        f = d.wait_state("held")
-        self.assertEqual(f["counts"]["rejected"], len(self.DEFECTS))
-        self.assertEqual(f["culprit"]["position"], 1)
         for n, what in enumerate(self.DEFECTS):
             with self.subTest(what):
-                d.wait_log(rf"\b{3 * n + 1}\b")      # its position
-        self.assertEqual(self.db.checkpoint_position() or 0, 0)
+                f = d.wait_state("held", forwarder=f"f{n}")
+                self.assertEqual((f["counts"]["rejected"], f["culprit"]["position"]), (1, 1))
+                self.assertIn("position 1", f["reason"])
+                self.assertEqual(self.db.checkpoint_position(f"f{n}") or 0, 0)
+                d.wait_log(rf"f{n}: event at position 1\b")
 
     def test_text_without_a_content_type_is_never_guessed(self):
         self.db.create_event_table(data="text")

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from penstock import Case, main, penstock
@@ -102,7 +103,7 @@ class Several(Case):
         forwarders["paid"]["source"]["filter"] = {"exact": {"type": "order.paid"}}
         forwarders["late"]["source"]["start"] = {"position": 51}
         self.daemon(self.configuration(forwarders))
-        self.assertEqual(len(self.receive(60, queue=queues["all"])))
+        self.assertEqual(len(self.receive(60, queue=queues["all"])), 60)
         self.assertEqual({m.headers["cloudEvents_type"] for m in self.receive(30, queue=queues["paid"])}, {"order.paid"})
         self.assertEqual(sorted(int(m.id) for m in self.receive(10, queue=queues["late"])), list(range(51, 61)))
         for name, queue in queues.items():
@@ -163,11 +164,12 @@ class Unfit(Case):
         code, table_sql, err = penstock("schema", "--role", role, "--event-table", "shop.event")
         self.assertEqual(code, 0, err)
         self.db.sql(table_sql)
-        self.db.insert("shop.event", id="1", type="a.b", source="/x")
+        id = str(uuid.uuid4())
+        self.db.insert("shop.event", id=id, type="a.b", source="/x")
         c = self.configuration({"orders": self.forwarder(source={"table": "shop.event"})}, checkpoint={"create": False})
         c["connections"]["db"]["postgresql"]["conninfo"] += f" user={role}"
         d = self.daemon(c)
-        self.assertEqual(self.receive_ids(1), ["1"])
+        self.assertEqual(self.receive_ids(1), [id])
         self.wait_saved(1)
         self.assertEqual(d.stop(), 0)
 
@@ -176,7 +178,7 @@ class Unfit(Case):
         self.db.insert(id="1", type="a.b")
         d = self.daemon(self.configuration(checkpoint={"create": False}))
         d.wait_state("refused")
-        d.wait_log("penstock schema")
+        d.wait_log("penstock schema|CREATE TABLE")
         self.assertIsNone(self.db.value("SELECT to_regclass('penstock.checkpoint')"))
         self.assert_queue_empty()
 

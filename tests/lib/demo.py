@@ -82,7 +82,7 @@ class Queue:
         while True:
             method, properties, body = self.channel.basic_get("all-orders", auto_ack=True)
             if method is None:
-                return messages
+                break
             m = Message(method, properties, body)
             messages.append(m)
             self.times[m.id] += 1
@@ -90,6 +90,7 @@ class Queue:
                 stream, version = m.headers["cloudEvents_streamid"], int(m.headers["cloudEvents_streamversion"])
                 self.in_order = self.in_order and version > self.versions.get(stream, 0)
                 self.versions[stream] = version
+        return messages
 
 
 class Demo:
@@ -156,7 +157,7 @@ class Demo:
 
     def order(self, cursor, customer, version, type):
         cursor.execute("""INSERT INTO event (id, source, type, subject, time, streamid, streamversion, data)
-            VALUES (gen_random_uuid(), '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id""",
+            VALUES (gen_random_uuid(), '/shop/orders', %s, %s, now(), %s, %s, %s) RETURNING id::text""",
                        (f"com.shop.order.{type}", customer, customer, version,
                         json.dumps({"customer": customer, "article": f"A-{random.randrange(1000)}", "amount": version})))
         return cursor.fetchone()[0]
@@ -184,16 +185,17 @@ class Demo:
     def shop(self, number, committed):
         """Many orders in transactions of 1 to 5; every tenth is rolled back."""
         connection = self.postgres.connect("shop")
-        cursor, customer, version = connection.cursor(), f"customer-{number}", 0
-        while version < ORDERS // SHOPS:
-            count = random.randint(1, 5)
-            ids = [self.order(cursor, customer, version + n + 1, "Placed") for n in range(count)]
+        cursor = connection.cursor()
+        versions = {f"customer-{number}-{n}": 0 for n in range(50)}
+        while sum(versions.values()) < ORDERS // SHOPS:
+            customer, count = random.choice(list(versions)), random.randint(1, 5)
+            ids = [self.order(cursor, customer, versions[customer] + n + 1, "Placed") for n in range(count)]
             if random.random() < 0.1:
                 connection.rollback()
                 continue
             connection.commit()
             committed.update(ids)
-            version += count
+            versions[customer] += count
             time.sleep(0.002)
         connection.close()
 
@@ -203,7 +205,7 @@ class Demo:
         shops = [threading.Thread(target=self.shop, args=(n, committed)) for n in range(SHOPS)]
         for t in shops:
             t.start()
-        wait_until(lambda: self.checkpoint()[0] > ORDERS // 2, 30, "half of them")
+        wait_until(lambda: self.sql("SELECT count(*) FROM event")[0][0] > ORDERS // 2, 30, "half of them")
         self.daemon.kill()
         self.daemon.wait()
         self.queue.take()
@@ -220,7 +222,7 @@ class Demo:
 
     def count(self):
         step("6. Is anything missing?")
-        committed = {id for (id,) in self.sql("SELECT id FROM event")}
+        committed = {id for (id,) in self.sql("SELECT id::text FROM event")}
         missing = committed - self.queue.times.keys()
         twice = sum(1 for n in self.queue.times.values() if n > 1)
         say(f"committed in the table   {len(committed):6}")
@@ -240,8 +242,8 @@ class Demo:
             ("the same as JSON", f"curl -s --unix-socket {self.home}/status.sock http://p/status"),
             ("its log", f"tail -f {self.log_file}"),
             ("the checkpoint", f"{psql} -c 'TABLE penstock.checkpoint'"),
-            ("another order", f"{psql} -c \"INSERT INTO event (id, source, type, streamid, streamversion, data) VALUES "
-                              "(gen_random_uuid(), '/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
+            ("another order", f"{psql} -c \"INSERT INTO event (source, type, streamid, streamversion, data) VALUES "
+                              "('/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
             ("how many wait in the queue", f"{here}/rabbitmq ctl {self.home}/rabbitmq list_queues"),
             ("end it all", "tests/demo --stop"),
         ]:

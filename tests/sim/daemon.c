@@ -19,7 +19,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->flow = NULL;
     d->plan = NULL;
     d->confirms = NULL;
-    d->late_count = d->renewals = d->reads = 0;
+    d->late_count = d->renewals = d->reloads = d->reads = 0;
     d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
     d->broken = NULL;
 }
@@ -155,9 +155,10 @@ bool daemon_take_keep(struct daemon *d, int64_t now_us) {
         create_checkpoint(d);
     else if (d->keep_kind == KEEP_LOAD)
         open_source(d, now_us);
-    else if (d->save_refused)
+    else if (d->save_refused) {
+        d->reloads++;
         daemon_lose_database(d, now_us); /* the row is another's, or has moved: load it */
-    else {
+    } else {
         postgres_copy_text(d->stored, d->save.text);
         if (d->keep_kind == KEEP_CREATE)
             open_source(d, now_us);

@@ -54,6 +54,7 @@ struct daemon {
 
     bool finished;
     uint32_t renewals; /* of the sink's connection, by itself */
+    uint32_t reloads;  /* because a save was refused */
     const char *broken; /* something it must never do */
 };
 

@@ -57,7 +57,7 @@ void oracle_stored(struct world *w, uint32_t row, uint16_t destination) {
     w->stored[row][destination]++;
     const struct flow_options *o = &w->daemon.options;
     uint32_t each = (o->window_events + o->unsaved) * POSTGRES_DESTINATIONS_MAX;
-    uint32_t failures = w->failures + w->daemon.renewals;
+    uint32_t failures = w->failures + w->daemon.renewals + w->daemon.reloads;
     if (w->repeats > failures * each + w->broker.refused_but_stored)
         blame(w, "G7: %" PRIu32 " repeats after %" PRIu32 " failures (row %" PRIu32 ")", w->repeats, failures, row);
 }

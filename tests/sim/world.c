@@ -147,7 +147,7 @@ static void finish(struct world *w) {
     /* G7: a clean stop with nothing held repeats nothing. */
     struct flow_view view;
     flow_view(w->daemon.flow, &view);
-    bool clean = view.unsaved == 0 && view.started == 0 && view.ghosts == 0;
+    bool clean = view.unsaved == 0 && view.started == 0 && view.ghosts == 0 && w->daemon.keep_call == CALL_NONE;
     if (w->now_us < w->stop_deadline_us)
         oracle_finished_early(w, &view);
     if (!clean)
@@ -169,7 +169,7 @@ static void go_its_way(struct world *w, enum world_action action) {
     const struct broker_queue queue = {.store = store, .world = w};
     if (action == ACT_EXECUTE_TAIL && daemon_execute_tail(d))
         note(w, "tail statement %d executed: %u rows", (int)d->statement.kind, d->result.row_count);
-    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && random_percent(&w->luck, 40))
+    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && !w->calm && random_percent(&w->luck, 40))
         daemon_execute_late(d, save, w);
     if (action == ACT_TAKE_TAIL)
         daemon_take_tail(d, w->now_us, random_between(&w->luck, 1, 8));
@@ -399,13 +399,15 @@ static void come_to_rest(struct world *w) {
 
 /* G7, G11: after a clean stop the next start repeats nothing. */
 static void stop_and_start(struct world *w) {
-    uint32_t repeats = w->repeats;
+    uint32_t repeats = w->repeats, reloads = w->daemon.reloads;
     stop(w);
     for (uint32_t i = 0; i < CALM_ROUNDS_MAX && w->daemon.running && !w->broken[0]; i++)
         go_round(w);
-    oracle_stopped(w);
+    bool clean = w->daemon.reloads == reloads; /* else a save of before came in between */
+    if (clean)
+        oracle_stopped(w);
     come_to_rest(w);
-    if (w->repeats > repeats)
+    if (clean && w->repeats > repeats)
         oracle_blame_repeats(w);
 }
 

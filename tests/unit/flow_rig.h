@@ -5,10 +5,7 @@
 #include "unit/unit.h"
 
 #include "base/clock.h"
-<<<<<<< HEAD
-=======
 #include "flow/flow.h"
->>>>>>> flow
 #include "flow/view.h"
 
 #define MS INT64_C(1000)
