@@ -433,10 +433,8 @@ static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, in
         return CHECKPOINT_CANCELLED; /* the backend is gone, or not ours to cancel: the read just ends later */
     if (task != TASK_MAKE)
         return CHECKPOINT_FAILED;
-    if (made_by_another(c)) {
-        int r = look(c, now_us);
-        return r == 0 ? CHECKPOINT_NONE : CHECKPOINT_LOST;
-    }
+    if (made_by_another(c))
+        return look(c, now_us) == 0 ? CHECKPOINT_NONE : lose(reterr);
     error_prefix(reterr, "%s.checkpoint can't be made", c->schema.data);
     return CHECKPOINT_MISSING;
 }

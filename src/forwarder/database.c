@@ -187,22 +187,8 @@ static void open_source(struct database *d, struct span cursor, int64_t now_us, 
     d->phase = PHASE_OPEN;
 }
 
-/* A snapshot means something on its own server only (tailing.md 1.6); absent: may not be read by our role. */
-static bool foreign_checkpoint(const struct database *d, struct error *reterr) {
-    struct span of_row = checkpoint_row(d->checkpoint)->system_identifier;
-    const char *here = source_system_identifier(d->source);
-    if (of_row.len == 0 || here[0] == '\0' || span_is(of_row, here))
-        return false;
-    error_set(reterr, ERROR_CONFIG, "the checkpoint was written on another server: system identifier %.*s, this one's is %s "
-              "(restored or replicated?); if data and transaction ids are the same (pg_upgrade), set system_identifier of "
-              "the checkpoint row to this one's; else delete the row to start over", SPAN_ARGS(of_row), here);
-    return true;
-}
-
 static enum database_signal on_loaded(struct database *d, struct span cursor, int64_t now_us, struct error *reterr) {
     bool refused;
-    if (!span_absent(cursor) && foreign_checkpoint(d, reterr))
-        return refuse(d, now_us);
     open_source(d, cursor, now_us, reterr, &refused);
     return refused ? refuse(d, now_us) : DATABASE_NONE;
 }

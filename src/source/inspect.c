@@ -94,10 +94,14 @@ static const char relation_sql[] =
     "SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), " PGCONN_SERVER_SQL
     ", current_user, c.oid, c.relkind, has_schema_privilege(c.relnamespace, 'USAGE'), row_security_active(c.oid),"
     " (SELECT string_agg(format('%I.%I', o.relnamespace::regnamespace, o.relname), ', ') FROM pg_class o"
-    " WHERE lower(o.relname) = lower($2) AND o.relkind IN ('r', 'p') AND c.oid IS NULL)"
+    " WHERE lower(o.relname) = lower($2) AND o.relkind IN ('r', 'p') AND c.oid IS NULL),"
+    " EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid) AND NOT EXISTS (SELECT FROM pg_trigger g"
+    " WHERE g.tgrelid = c.oid AND g.tgenabled = 'A' AND NOT g.tgisinternal)"
     " FROM (SELECT) AS one LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)"
     " ON c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND CASE WHEN $1::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = $1 END";
+
+#define RELATION_FACTS 10
 
 static const char columns_sql[] =
     "SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END,"
@@ -188,8 +192,8 @@ static void copy(char *to, size_t size, struct span value) {
 }
 
 static void look_at_relation(struct inspect *in) {
-    struct span v[9];
-    for (int i = 0; i < 9; i++)
+    struct span v[RELATION_FACTS];
+    for (int i = 0; i < RELATION_FACTS; i++)
         v[i] = pgconn_value(in->tail, i);
     copy(in->system_identifier, sizeof in->system_identifier, v[1]);
     copy(in->server, sizeof in->server, v[2]);
@@ -217,6 +221,10 @@ static void look_at_relation(struct inspect *in) {
     if (is_true(v[7]))
         find(in, REFUSES, "row-level security of %s would hide rows from role %s: ALTER ROLE %s BYPASSRLS;", w.table.data,
              w.role.data, w.role.data);
+    if (is_true(v[9]))
+        find(in, REFUSES, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction "
+             "ids and would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
+             "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
 }
 
 static void look_at_column(struct inspect *in) {

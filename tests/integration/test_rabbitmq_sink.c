@@ -446,6 +446,24 @@ START_TEST(a_frozen_broker_is_noticed_by_its_silence) {
 }
 END_TEST
 
+START_TEST(an_idle_connection_is_kept_by_heartbeats) {
+    connection.heartbeat_us = CLOCK_US_PER_S;
+    connection.uri = _i == 0 ? broker.uri : broker.uri_tls;
+    connect_sink();
+    int64_t until_us = clock_now_us() + 5 * CLOCK_US_PER_S;
+    int turns = 0;
+    while (clock_now_us() < until_us) {
+        rig_turn(&rig, until_us);
+        turns++;
+        ck_assert_msg(rig_connected(&rig), "%s", view().down_reason);
+    }
+    ck_assert_int_lt(turns, 50);
+    rig_publish(&rig, 1);
+    rig_until(&rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(rig.by_kind[SINK_CONFIRMED], 1);
+}
+END_TEST
+
 START_TEST(a_confirm_that_does_not_come_renews_the_connection) {
     options.ack_timeout_us = 500000;
     connect_sink();
@@ -620,6 +638,7 @@ int main(void) {
     tcase_add_test(cases, a_virtual_host_that_is_missing_is_said);
     tcase_add_test(cases, a_thousand_in_flight_are_fast);
     tcase_add_test(cases, a_frozen_broker_is_noticed_by_its_silence);
+    tcase_add_loop_test(cases, an_idle_connection_is_kept_by_heartbeats, 0, 2);
     tcase_add_test(cases, a_confirm_that_does_not_come_renews_the_connection);
     tcase_add_loop_test(cases, a_broker_that_stops_or_dies_loses_nothing_and_is_found_again, 0, 2);
     suite_add_tcase(suite, cases);

@@ -240,7 +240,7 @@ END_TEST
 START_TEST(positions_that_may_repeat_are_refused_and_mended_by_the_note) {
     make_table();
     direct_run(pg, "ALTER TABLE t.event DROP CONSTRAINT event_pkey, ALTER position DROP IDENTITY;"
-               " CREATE INDEX ON t.event (position)");
+               "CREATE INDEX ON t.event (position)");
     expect_refused("neither unique nor from a sequence");
     mend("neither unique nor from a sequence");
     ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
@@ -343,6 +343,18 @@ START_TEST(foreign_rows_that_slip_in_later_are_not_read_again_and_again) {
     ck_assert_int_eq(read_all(10, 1 << 20), 0);
     insert(2);
     ck_assert_int_eq(read_all(10, 1 << 20), 2);
+}
+END_TEST
+
+START_TEST(a_table_that_a_subscription_fills_is_refused_without_its_trigger) {
+    make_table();
+    direct_run(pg, "INSERT INTO pg_subscription_rel (srsubid, srrelid, srsubstate) VALUES (1, 't.event'::regclass, 'r')");
+    expect_refused("filled by a subscription");
+    direct_run(pg, "CREATE FUNCTION t.set_xid() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.xid := pg_current_xact_id();"
+               " RETURN NEW; END $$; CREATE TRIGGER set_xid BEFORE INSERT ON t.event FOR EACH ROW EXECUTE FUNCTION t.set_xid();"
+               "ALTER TABLE t.event ENABLE ALWAYS TRIGGER set_xid");
+    ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
+    direct_run(pg, "DELETE FROM pg_subscription_rel");
 }
 END_TEST
 
@@ -565,7 +577,7 @@ START_TEST(columns_come_in_the_forms_that_rows_are_made_of) {
     direct_run(pg, "CREATE TABLE t.event (position int PRIMARY KEY, id uuid, source varchar, type text, time timestamp,"
                " streamid numeric, streamversion smallint, recorded_at timestamptz, extensions jsonb, flag bool, day date,"
                " amount money, xid bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint);"
-               " CREATE INDEX ON t.event (xid, position);"
+               "CREATE INDEX ON t.event (xid, position);"
                "INSERT INTO t.event VALUES (7, '00000000-0000-0000-0000-000000000001', '/s', 'a', '2000-01-01 00:00:01', 1.50, 3,"
                " '2000-01-01 00:00:00Z', '{\"a\": 1}', true, '2000-01-02', 3)");
     static const char *const columns[] = {"flag", "day", "amount"};
@@ -702,6 +714,7 @@ int main(void) {
     tcase_add_test(cases, row_level_security_switched_on_later_fails_instead_of_hiding);
     tcase_add_test(cases, rows_of_another_cluster_are_refused);
     tcase_add_test(cases, foreign_rows_that_slip_in_later_are_not_read_again_and_again);
+    tcase_add_test(cases, a_table_that_a_subscription_fills_is_refused_without_its_trigger);
     tcase_add_test(cases, a_cursor_from_beyond_the_server_is_ahead);
     tcase_add_test(cases, an_unreadable_cursor_is_refused);
     tcase_add_test(cases, a_start_at_the_beginning_reads_all_rows);

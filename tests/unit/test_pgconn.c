@@ -19,9 +19,9 @@ static int check(const char *conninfo, struct error *reterr) {
 }
 
 START_TEST(what_libpq_honours_is_accepted) {
-    static const char *const good[] = {"", "host=/run/postgresql dbname=shop user=penstock",
-                                       "host=a,b port=1,2 target_session_attrs=any",
-                                       "postgresql://u:p@h:5432/d?sslmode=verify-full", "password='a b'", "service=shop"};
+    static const char *const good[] = {
+        "", "host=/run/postgresql dbname=shop user=penstock", "host=a,b port=1,2 target_session_attrs=any",
+        "postgresql://u:p@h:5432/d?sslmode=verify-full", "password='a b'", "service=shop"};
     struct error error;
     for (size_t i = 0; i < ARRAY_LENGTH(good); i++)
         ck_assert_msg(check(good[i], &error) == 0, "%s", good[i]);

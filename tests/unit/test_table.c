@@ -153,8 +153,7 @@ START_TEST(the_index_of_a_long_name_keeps_its_own_name) {
     const char *name = "\"123456789 123456789 123456789 123456789 12345\xc3\xbc 123456789 12\"";
     ck_assert_int_eq(source_add_transaction_id_sql(span_of(name), &b), 0);
     ck_assert_int_eq(buf_terminate(&b), 0);
-    const char *cut = "IF NOT EXISTS \"123456789 123456789 123456789 123456789 12345_xid_position_idx\" ON";
-    ck_assert_msg(strstr(b.data, cut), "%s", b.data);
+    ck_assert_msg(strstr(b.data, "EXISTS \"123456789 123456789 123456789 123456789 12345_xid_position_idx\" ON"), "%s", b.data);
 }
 END_TEST
 
