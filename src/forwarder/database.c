@@ -10,6 +10,7 @@
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
+#define NOTE_MAX_BYTES 65536
 
 /* The steps in their order; each waits for the one signal that leads on. */
 enum phase {
@@ -42,6 +43,10 @@ struct database {
     bool saving;
     int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
 
+    bool missing; /* our tables or rights: said together with what the event table lacks */
+    struct error missing_error;
+    struct buf note;
+
     bool lost; /* a call has failed: database_next reports it */
     struct error lost_error;
     uint64_t ups, writes;
@@ -58,6 +63,7 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
     d->options = o;
     d->checkpoint_position = INT64_MIN;
     d->cursor = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    d->note = BUF_INIT(NOTE_MAX_BYTES);
     backoff_init(&d->backoff, &reconnect_backoff, seed);
     int r = pgconn_new(o->database, o->source_connection_name, o->name, "keep", guard, &d->keep);
     if (r == 0)
@@ -82,6 +88,7 @@ void database_free(struct database *d) {
     pgconn_free(d->tail);
     pgconn_free(d->keep);
     buf_done(&d->cursor);
+    buf_done(&d->note);
     free(d);
 }
 
@@ -124,10 +131,24 @@ static enum database_signal go_down(struct database *d, int64_t now_us) {
     return DATABASE_DOWN;
 }
 
+/* One report of everything that is missing, of our tables and of the event table. */
+static void write_note(struct database *d) {
+    const char *ours = d->missing ? checkpoint_note(d->checkpoint) : "";
+    const char *table = source_note(d->source);
+    buf_clear(&d->note);
+    if (buf_addf(&d->note, "%s%s%s", ours, ours[0] && table[0] ? "\n" : "", table) != 0 || buf_terminate(&d->note) != 0)
+        buf_clear(&d->note);
+}
+
 static enum database_signal refuse(struct database *d, int64_t now_us) {
-    /* The notes must outlive the reset: checkpoint and source keep theirs until the next inspection. */
+    write_note(d);
     close_both(d, now_us + LOOK_AGAIN_US);
     return DATABASE_REFUSED;
+}
+
+static enum database_signal refuse_missing(struct database *d, int64_t now_us, struct error *reterr) {
+    *reterr = d->missing_error;
+    return refuse(d, now_us);
 }
 
 /* A call that could not be sent: reported by the next database_next. */
@@ -199,11 +220,12 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
     case CHECKPOINT_NONE:
         return DATABASE_NONE;
     case CHECKPOINT_INSPECTED:
+    case CHECKPOINT_MISSING:
+        d->missing = signal == CHECKPOINT_MISSING;
+        d->missing_error = *reterr;
         note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
         d->phase = PHASE_TAIL_DIAL;
         return DATABASE_NONE;
-    case CHECKPOINT_MISSING:
-        return refuse(d, now_us);
     case CHECKPOINT_LOADED:
         if (d->phase == PHASE_CREATE)
             return on_created(d, now_us, reterr);
@@ -237,6 +259,8 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
     case SOURCE_NONE:
         return DATABASE_NONE;
     case SOURCE_INSPECTED:
+        if (d->missing)
+            return refuse_missing(d, now_us, reterr);
         if (!same_server(d, reterr))
             return go_down(d, now_us);
         note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
@@ -406,8 +430,9 @@ bool database_connected(const struct database *d) {
 }
 
 const char *database_note(const struct database *d) {
-    const char *note = checkpoint_note(d->checkpoint);
-    return note[0] ? note : source_note(d->source);
+    if (d->phase == PHASE_UP)
+        return source_note(d->source);
+    return d->note.len > 0 ? d->note.data : "";
 }
 
 int64_t database_next_attempt_us(const struct database *d) {
