@@ -223,6 +223,13 @@ static int on_stop_signal(sd_event_source *source, const struct signalfd_siginfo
     return 0;
 }
 
+/* Left to itself it would end the daemon, and systemd takes that for a clean end. */
+static int on_hangup_signal(sd_event_source *source, const struct signalfd_siginfo *signal, void *context) {
+    (void)source, (void)signal, (void)context;
+    log_say(LOG_LEVEL_NOTICE, NULL, "SIGHUP is ignored: restart to use a changed configuration, which loses nothing");
+    return 0;
+}
+
 static int on_ended(sd_event_source *source, int fd, uint32_t revents, void *context) {
     (void)source, (void)revents;
     struct daemon *d = context;
@@ -292,6 +299,8 @@ static int attach(struct daemon *d) {
     int r = sd_event_add_signal(d->loop, NULL, SIGTERM, on_stop_signal, d);
     if (r >= 0)
         r = sd_event_add_signal(d->loop, NULL, SIGINT, on_stop_signal, d);
+    if (r >= 0)
+        r = sd_event_add_signal(d->loop, NULL, SIGHUP, on_hangup_signal, d);
     if (r >= 0)
         r = sd_event_add_io(d->loop, NULL, d->ended_fd, EPOLLIN, on_ended, d);
     if (r >= 0)
@@ -387,11 +396,12 @@ int main(int argc, char **argv) {
     log_open(wanted_log_level());
     signal(SIGPIPE, SIG_IGN);
     /* sd_event_add_signal(3) wants them blocked, and in every thread. */
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTERM);
-    sigaddset(&stop, SIGINT);
-    sigprocmask(SIG_BLOCK, &stop, NULL);
+    sigset_t handled;
+    sigemptyset(&handled);
+    sigaddset(&handled, SIGTERM);
+    sigaddset(&handled, SIGINT);
+    sigaddset(&handled, SIGHUP);
+    sigprocmask(SIG_BLOCK, &handled, NULL);
 
     struct daemon d = {.ended_fd = -1};
     status = load(&d, path);

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /* CLEANUP(fn): fn receives a pointer to the variable (gcc manual, "Common
- * Variable Attributes"). */
-#define CLEANUP(fn) __attribute__((cleanup(fn)))
+ * Variable Attributes"). clang does not count that as a use of the variable. */
+#define CLEANUP(fn) __attribute__((cleanup(fn), unused))
 
 /* Every function whose result must be looked at carries this. */
 #define MUST_CHECK __attribute__((warn_unused_result))

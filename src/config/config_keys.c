@@ -166,7 +166,8 @@ static const struct option columns_table[] = {
     COLUMN("stream_version", ROW_STREAM_VERSION, "its number there"),
     COLUMN("recorded", ROW_RECORDED, "when the row was written: lag is counted from it"),
     {.key = "transaction_id", .kind = OPTION_TEXT, OF_FORWARDER(source.transaction_id),
-     .summary = "xid8 default pg_current_xact_id(): by it no late commit is passed over", .check = config_keys_check_column},
+     .summary = "xid8 default pg_current_xact_id(): by it no late commit is passed over",
+     .check = config_keys_check_column},
     OPTION_END,
 };
 #undef COLUMN

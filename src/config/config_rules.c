@@ -131,7 +131,8 @@ static int read_headers(struct reader *r, const struct yaml_node *to) {
         return result;
     size_t max = DESTINATION_HEADERS_MAX - (r->f->idempotency_header ? 1 : 0);
     if (yaml_pairs(headers) > max) {
-        diag_add(r->diag, DIAG_ERROR, headers->place, "headers: %zu of them; %zu are allowed", yaml_pairs(headers), max);
+        diag_add(r->diag, DIAG_ERROR, headers->place, "headers: %zu of them; %zu are allowed", yaml_pairs(headers),
+                 max);
         return 0;
     }
     for (size_t i = 0; result == 0 && i < yaml_pairs(headers); i++)

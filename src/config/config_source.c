@@ -88,7 +88,8 @@ static int read_extensions(const struct yaml_node *columns, struct diag *diag, s
     if (node->kind != YAML_MAPPING)
         return is_column(node, "extensions", diag) ? copy_text(node, &source->columns[ROW_EXTENSIONS]) : 0;
     if (yaml_pairs(node) == 0 || yaml_pairs(node) > EVENT_EXTENSIONS_MAX - 3) {
-        diag_add(diag, DIAG_ERROR, node->place, "extensions: %zu of them; 1 to %d are allowed, or a jsonb column's name",
+        diag_add(diag, DIAG_ERROR, node->place,
+                 "extensions: %zu of them; 1 to %d are allowed, or the name of a jsonb column",
                  yaml_pairs(node), EVENT_EXTENSIONS_MAX - 3);
         return 0;
     }

@@ -17,7 +17,8 @@ struct diag; /* the list; bounded: DIAG_MAX, then one that says so */
 int diag_new(struct diag **ret_diag) MUST_CHECK;
 void diag_free(struct diag *d);
 
-/* Where in which file; line and column (characters) from 1; line 0: the file as a whole. file is borrowed for the call. */
+/* Where in which file; line and column (characters) from 1; line 0: the file
+ * as a whole. file is borrowed for the call. */
 struct diag_place {
     const char *file;
     uint32_t line, column;

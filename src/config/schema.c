@@ -50,8 +50,8 @@ bool schema_is_name(const struct yaml_node *node, const char *what, struct diag 
         valid = name_character(name.data[i], i == 0);
     if (!valid)
         diag_add(diag, DIAG_ERROR, node->place,
-                 "\"%.100s\" is no name for a %s; 1 to %d letters, digits, '-', '_', '.' are allowed, a letter or digit "
-                 "first",
+                 "\"%.100s\" is no name for a %s; 1 to %d letters, digits, '-', '_', '.' are allowed, a letter or "
+                 "digit first",
                  name.data, what, SCHEMA_NAME_MAX);
     return valid;
 }

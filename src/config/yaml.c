@@ -295,8 +295,9 @@ static int build(struct builder *b, unsigned depth, struct yaml_node **ret_node)
 
 /* Document --------------------------------------------------------------- */
 
-/* The next event must be of that type; *ret_place is where it stands. */
-static int take_event(struct builder *b, yaml_event_type_t *ret_type, struct diag_place *ret_place, bool *ret_directives) {
+/* The next event: its type, its place, and whether directives came with it. */
+static int take_event(struct builder *b, yaml_event_type_t *ret_type, struct diag_place *ret_place,
+                      bool *ret_directives) {
     CLEANUP(yaml_event_delete) yaml_event_t event = {0};
     int r = next_event(b, &event);
     if (r != 0)

@@ -88,7 +88,8 @@ static void go_down(struct rabbitmq *r, int64_t now_us, const struct error *why,
 }
 
 static void come_up(struct rabbitmq *r, int64_t now_us, amqp_connection_state_t connection) {
-    rabbitmq_session_up(&r->session, connection, now_us);
+    if (rabbitmq_session_up(&r->session, connection, now_us, &r->down) < 0)
+        return plan_attempt(r, now_us);
     r->up_since_us = now_us;
     r->reconnects += r->was_up;
     r->was_up = true;
@@ -208,7 +209,11 @@ static int rabbitmq_submit(struct sink *s, const struct event *e, const struct d
 }
 
 static void rabbitmq_flush(struct sink *s) {
-    rabbitmq_link_flush(&rabbitmq_of(s)->session.link);
+    struct rabbitmq *r = rabbitmq_of(s);
+    int64_t now_us = clock_now_us();
+    struct error why;
+    if (connected(r) && rabbitmq_session_flush(&r->session, now_us, &why) < 0)
+        go_down(r, now_us, &why, false);
 }
 
 static bool rabbitmq_next(struct sink *s, struct sink_outcome *ret_outcome) {

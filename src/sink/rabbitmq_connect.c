@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-/* POLLOUT promises a third of it; the kernel caps it at net.core.wmem_max. */
+/* With TLS: POLLOUT promises a third of it; the kernel caps it at net.core.wmem_max. */
 #define SEND_BUFFER_BYTES (1024 * 1024)
 #define HOST_MAX 255
 
@@ -207,7 +207,8 @@ static int open_socket(const struct rabbitmq_call *c, amqp_connection_state_t co
     if (status != AMQP_STATUS_OK)
         return say_failed(reterr, c->info.ssl ? "can't connect with TLS" : "can't connect", status);
     int bytes = SEND_BUFFER_BYTES;
-    (void)!setsockopt(amqp_get_sockfd(connection), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (c->info.ssl)
+        (void)!setsockopt(amqp_get_sockfd(connection), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     return 0;
 }
 

@@ -11,51 +11,70 @@
 #include "sink/rabbitmq_message.h"
 
 /* librabbitmq's own publish waits in poll(2) without end when the socket is
- * full (and, up to 0.13, hangs in it after a heartbeat was missed: its issues
- * 780 and 788). So frames are sent one by one, and only as many bytes as
- * POLLOUT has promised room for; what is left of a large body stays in `rest`.
+ * full (and, up to 0.13, hangs in it once a heartbeat was missed: its issues
+ * 780 and 788), and makes three system calls for each message. So here its
+ * encoder writes into `out`, and one send(2) that doesn't wait takes many
+ * messages. With TLS only the library can write: frames are handed to it one
+ * by one, only as many bytes as POLLOUT has promised room for. What the socket
+ * doesn't take stays in `out`. Heartbeats are ours too: the library would
+ * write its own into the middle of a frame.
+ *
  * Embedded; belongs to the forwarder's thread. */
 struct rabbitmq_link {
     amqp_connection_state_t connection; /* owned; NULL: down */
     struct guard *guard;
     int fd;
+    bool tls;
     size_t frame_max;
-    size_t chunk_max; /* of a body, in one frame */
-    size_t budget_max, budget; /* bytes that may be sent before asking for POLLOUT again */
-    bool full;   /* POLLOUT was asked for and is awaited */
-    bool corked; /* TCP_CORK: flush sends what is gathered */
-    struct buf rest;
-    size_t rest_sent;
+
+    struct buf out; /* TCP: whole frames; TLS: the rest of one body */
+    size_t out_sent;
+    bool full; /* the socket took not all: POLLOUT is awaited */
+
+    size_t chunk_max; /* TLS: of a body, in one frame */
+    size_t budget_max, budget; /* TLS: bytes that may be sent before asking for POLLOUT again */
+    bool corked; /* TLS: TCP_CORK, until flush */
+
+    int64_t heartbeat_us; /* as agreed; 0: none */
+    int64_t heard_us, sent_us; /* when something came or went last */
 };
 
 void rabbitmq_link_init(struct rabbitmq_link *l, struct guard *guard, size_t max_message_bytes);
 void rabbitmq_link_done(struct rabbitmq_link *l);
 
-/* Takes an open connection over. */
-void rabbitmq_link_up(struct rabbitmq_link *l, amqp_connection_state_t connection);
+/* Takes an open connection over. 0; -EIO with *reterr: it is closed. */
+int rabbitmq_link_up(struct rabbitmq_link *l, amqp_connection_state_t connection, bool tls, int64_t now_us,
+                     struct error *reterr) MUST_CHECK;
 /* Closes it at once; politely: the broker is told, without waiting for its answer. Idempotent. */
 void rabbitmq_link_down(struct rabbitmq_link *l, bool politely);
 
-/* Does the socket take a message with a head of that size now? Else `full`. */
+/* Does it take a message with a head of that size now? Else `full`. */
 bool rabbitmq_link_has_room(struct rabbitmq_link *l, size_t head_bytes);
-/* A body is under way: nothing else may be published before. */
+/* A large body is under way. */
 bool rabbitmq_link_busy(const struct rabbitmq_link *l);
-/* Its channel is gone: the rest of it has nowhere to go. */
-void rabbitmq_link_forget_rest(struct rabbitmq_link *l);
+/* Its channel is gone: what of it is not in a frame yet has nowhere to go. */
+void rabbitmq_link_forget_body(struct rabbitmq_link *l);
 
-/* Asserts that it is not busy; after has_room. 0; -ENOMEM: nothing was sent;
- * -EIO with *reterr: the connection can't be used any more. */
+/* After has_room. 0; -ENOMEM: nothing was sent; -EIO with *reterr: the
+ * connection can't be used any more. */
 int rabbitmq_link_publish(struct rabbitmq_link *l, const struct rabbitmq_message *m, int64_t now_us,
                           struct error *reterr) MUST_CHECK;
-/* Goes on with the body under way. 0; -EIO. */
-int rabbitmq_link_continue(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) MUST_CHECK;
-/* A small method, which the reserve of the send buffer takes. 0; -EIO. */
+/* A small method. 0; -ENOMEM; -EIO. */
 int rabbitmq_link_send(struct rabbitmq_link *l, amqp_channel_t channel, amqp_method_number_t id, void *decoded,
                        int64_t now_us, struct error *reterr) MUST_CHECK;
-void rabbitmq_link_flush(struct rabbitmq_link *l);
+/* Something waits for a flush. */
+bool rabbitmq_link_gathered(const struct rabbitmq_link *l);
+/* What was gathered goes out, as far as the socket takes it. 0; -EIO. */
+int rabbitmq_link_flush(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) MUST_CHECK;
+/* Sends a heartbeat when one is due. 0; -ETIMEDOUT: the peer was silent for twice as long; -EIO. */
+int rabbitmq_link_beat(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) MUST_CHECK;
+/* When beat wants to be called; CLOCK_NEVER without heartbeats. */
+int64_t rabbitmq_link_beat_us(const struct rabbitmq_link *l);
 
 #define RABBITMQ_LINK_E_NOTHING 1 /* all that has come was read */
-/* 0: a frame, valid until rabbitmq_link_release. Sends and checks heartbeats. -EIO. */
+/* Before a series of reads: notes whether anything has come. */
+void rabbitmq_link_listen(struct rabbitmq_link *l, int64_t now_us);
+/* 0: a frame, valid until rabbitmq_link_release. -EIO. */
 int rabbitmq_link_read(struct rabbitmq_link *l, amqp_frame_t *ret_frame, struct error *reterr) MUST_CHECK;
 void rabbitmq_link_release(struct rabbitmq_link *l);
 

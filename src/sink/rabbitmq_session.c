@@ -21,6 +21,7 @@ int rabbitmq_session_init(struct rabbitmq_session *r, const struct sink_setup *s
         .options = setup->options,
         .answer_timeout_us = connection->connect_timeout_us,
         .vhost = rabbitmq_vhost(connection->uri),
+        .tls = strncmp(connection->uri, "amqps:", 6) == 0,
     };
     size_t max_message_bytes = (size_t)r->options->max_message_bytes;
     backoff_init(&r->channel_backoff, &channel_waits, setup->seed);
@@ -64,14 +65,17 @@ static void on_channel_ready(struct rabbitmq_session *r, int64_t now_us) {
     r->channel_due_us = CLOCK_NEVER;
 }
 
-void rabbitmq_session_up(struct rabbitmq_session *r, amqp_connection_state_t connection, int64_t now_us) {
+int rabbitmq_session_up(struct rabbitmq_session *r, amqp_connection_state_t connection, int64_t now_us,
+                        struct error *reterr) {
     ASSERT(!rabbitmq_session_is_up(r));
     ASSERT(confirms_open(r->confirms) == 0);
-    rabbitmq_link_up(&r->link, connection);
-    r->heartbeat_us = amqp_get_heartbeat(connection) * CLOCK_US_PER_S / 2;
+    int result = rabbitmq_link_up(&r->link, connection, r->tls, now_us, reterr);
+    if (result < 0)
+        return result;
     r->serial_base = 0;
     r->more_to_read = true; /* frames may have come with the login's */
     on_channel_ready(r, now_us);
+    return 0;
 }
 
 void rabbitmq_session_down(struct rabbitmq_session *r, int64_t now_us, const struct error *why, bool politely) {
@@ -106,7 +110,7 @@ static int on_channel_close(struct rabbitmq_session *r, const amqp_channel_close
         backoff_reset(&r->channel_backoff);
     r->channel_due_us = now_us + (learned || steady ? 0 : backoff_next_us(&r->channel_backoff));
     r->channel = RABBITMQ_CHANNEL_CLOSED;
-    rabbitmq_link_forget_rest(&r->link);
+    rabbitmq_link_forget_body(&r->link);
     lose_open(r, &why);
     tell_clock(r, now_us);
     amqp_channel_close_ok_t ok = {0};
@@ -219,7 +223,7 @@ static int on_frame(struct rabbitmq_session *r, const amqp_frame_t *frame, int64
  * socket may stay silent. */
 static int read_frames(struct rabbitmq_session *r, int64_t now_us, struct error *reterr) {
     r->more_to_read = false;
-    r->read_by_us = r->heartbeat_us > 0 ? now_us + r->heartbeat_us : CLOCK_NEVER;
+    rabbitmq_link_listen(&r->link, now_us);
     for (int i = 0; i < FRAMES_AT_ONCE; i++) {
         amqp_frame_t frame;
         int result = rabbitmq_link_read(&r->link, &frame, reterr);
@@ -251,32 +255,36 @@ static int check_overdue(struct rabbitmq_session *r, int64_t now_us, struct erro
     return -ETIMEDOUT;
 }
 
+int rabbitmq_session_flush(struct rabbitmq_session *r, int64_t now_us, struct error *reterr) {
+    int result = rabbitmq_link_flush(&r->link, now_us, reterr);
+    tell_clock(r, now_us);
+    return result;
+}
+
 int rabbitmq_session_work(struct rabbitmq_session *r, int64_t now_us, struct error *reterr) {
     int result = read_frames(r, now_us, reterr);
     if (result == 0)
-        result = rabbitmq_link_continue(&r->link, now_us, reterr);
-    if (result < 0)
-        return result;
-    tell_clock(r, now_us);
-    if (r->link.full)
-        (void)rabbitmq_link_has_room(&r->link, 1);
-    rabbitmq_link_flush(&r->link);
-    return check_overdue(r, now_us, reterr);
+        result = rabbitmq_session_flush(r, now_us, reterr);
+    if (result == 0)
+        result = rabbitmq_link_beat(&r->link, now_us, reterr);
+    if (result == 0)
+        result = check_overdue(r, now_us, reterr);
+    return result;
 }
 
 int64_t rabbitmq_session_deadline_us(const struct rabbitmq_session *r) {
-    if (confirms_answered(r->confirms) > 0 || r->more_to_read)
+    if (confirms_answered(r->confirms) > 0 || r->more_to_read || rabbitmq_link_gathered(&r->link))
         return 0;
     if (!rabbitmq_session_is_up(r))
         return CLOCK_NEVER;
     int64_t due_us = confirms_deadline_us(r->confirms, r->options->ack_timeout_us);
-    due_us = r->read_by_us < due_us ? r->read_by_us : due_us;
+    int64_t beat_us = rabbitmq_link_beat_us(&r->link);
+    due_us = beat_us < due_us ? beat_us : due_us;
     return r->channel_due_us < due_us ? r->channel_due_us : due_us;
 }
 
 short rabbitmq_session_events(const struct rabbitmq_session *r) {
-    bool wants_out = r->link.full && (!r->blocked || rabbitmq_link_busy(&r->link));
-    return wants_out ? POLLIN | POLLOUT : POLLIN;
+    return r->link.full ? POLLIN | POLLOUT : POLLIN;
 }
 
 /* Publishing. ------------------------------------------------------------ */
@@ -315,8 +323,7 @@ int rabbitmq_session_publish(struct rabbitmq_session *r, const struct event *e, 
         return result;
     /* With part of it on the wire it is taken, and lost if that failed. */
     confirms_publish(r->confirms, token, now_us);
-    if (rabbitmq_link_busy(&r->link))
-        tell_clock(r, now_us);
+    tell_clock(r, now_us);
     return result;
 }
 

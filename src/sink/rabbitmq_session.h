@@ -26,8 +26,7 @@ struct rabbitmq_session {
     char *vhost;
 
     struct rabbitmq_link link;
-    int64_t heartbeat_us; /* half of what was agreed; 0: none */
-    int64_t read_by_us;
+    bool tls;
     bool more_to_read;
 
     enum rabbitmq_channel channel;
@@ -51,8 +50,9 @@ struct rabbitmq_session {
 int rabbitmq_session_init(struct rabbitmq_session *s, const struct sink_setup *setup) MUST_CHECK;
 void rabbitmq_session_done(struct rabbitmq_session *s);
 
-/* With its channel open and in confirm mode. */
-void rabbitmq_session_up(struct rabbitmq_session *s, amqp_connection_state_t connection, int64_t now_us);
+/* With its channel open and in confirm mode. 0; -EIO with *reterr: it is closed. */
+int rabbitmq_session_up(struct rabbitmq_session *s, amqp_connection_state_t connection, int64_t now_us,
+                        struct error *reterr) MUST_CHECK;
 /* Closes it; every open token is lost for that reason. */
 void rabbitmq_session_down(struct rabbitmq_session *s, int64_t now_us, const struct error *why, bool politely);
 bool rabbitmq_session_is_up(const struct rabbitmq_session *s);
@@ -60,6 +60,8 @@ bool rabbitmq_session_is_up(const struct rabbitmq_session *s);
 /* Reads what has come, goes on with what is half sent, looks at deadlines.
  * 0; below 0 with *reterr: it is to be taken down (-ETIMEDOUT: politely). */
 int rabbitmq_session_work(struct rabbitmq_session *s, int64_t now_us, struct error *reterr) MUST_CHECK;
+/* Sends what publish has gathered. Likewise. */
+int rabbitmq_session_flush(struct rabbitmq_session *s, int64_t now_us, struct error *reterr) MUST_CHECK;
 int64_t rabbitmq_session_deadline_us(const struct rabbitmq_session *s);
 /* What poll(2) is to look for. */
 short rabbitmq_session_events(const struct rabbitmq_session *s);

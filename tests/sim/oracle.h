@@ -9,7 +9,7 @@
 void oracle_stored(struct world *w, uint32_t row, uint16_t destination);
 /* The checkpoint row was written; `before` stood there: G4, and never backward. */
 void oracle_saved(struct world *w, const char *before);
-/* A clean stop at rest: the checkpoint is past every row (edge case 15). */
+/* A clean stop at rest: the checkpoint is past every row. */
 void oracle_stopped(struct world *w);
 /* It stopped before its deadline: nothing was left to wait for (G11). */
 void oracle_finished_early(struct world *w, const struct flow_view *view);

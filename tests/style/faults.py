@@ -2,7 +2,7 @@
 import shutil, tempfile
 from pathlib import Path
 
-import rules
+import manuals, rules
 
 HEADER = "/* planted: a fault */\n#ifndef PENSTOCK_BASE_PLANTED_H\n#define PENSTOCK_BASE_PLANTED_H\n{}\n#endif\n"
 BODY = "/* planted: a fault */\n{}\n"
@@ -62,6 +62,22 @@ FAULTS = [
     ("an unknown key in the unit", rules.the_unit_is_sound_and_tight, replace("systemd/penstockd.service.in", "Type=notify", "Type=notify\nPlanted=yes")),
     ("a unit without its walls", rules.the_unit_is_sound_and_tight,
      replace("systemd/penstockd.service.in", "SystemCallFilter=@system-service", "ProtectKernelTunables=no\nPrivateUsers=no\nCapabilityBoundingSet=CAP_SYS_ADMIN")),
+    ("an exit status that the manual lacks", manuals.manuals_have_every_exit_status, replace("src/penstockd.c", "EXIT_LATE = 1", "EXIT_LATE = 2")),
+    ("an exit status that is none", manuals.manuals_have_every_exit_status, replace("man/penstock.1", ".It 69", ".It 68")),
+    ("a state that the manual lacks", manuals.manuals_have_every_state, replace("src/forwarder/stats.c", '"held"', '"stuck"')),
+    ("two states that are one", manuals.manuals_have_every_state, replace("man/penstockd.8", ".It Sy idle", ".It Sy idle , lazy")),
+    ("a message id that the manual lacks", manuals.manuals_have_every_message_id,
+     replace("src/base/message_id.h", "\n#define MESSAGE_ID_HELD", '\n#define MESSAGE_ID_NEW "%032x"\n#define MESSAGE_ID_HELD' % 1)),
+    ("a message id under another's name", manuals.manuals_have_every_message_id, replace("man/penstockd.8", " Ta held", " Ta lost")),
+    ("a journal field that is none", manuals.manuals_have_every_journal_field, replace("man/penstockd.8", ".It Sy PENSTOCK_ERROR", ".It Sy PENSTOCK_FAULT")),
+    ("a request that the manual lacks", manuals.manuals_have_every_request, replace("src/status/server.c", 'path, "/ready"', 'path, "/steady"')),
+    ("a variable that the manual lacks", manuals.manuals_have_every_environment_variable,
+     add("src/base/planted.c", BODY.format('const char *f(void) { return getenv("PLANTED"); }'))),
+    ("a variable of the command in the daemon's manual", manuals.manuals_have_every_environment_variable,
+     replace("man/penstockd.8", ".It Ev JOURNAL_STREAM", ".It Ev JOURNAL_STREAM , NO_COLOR")),
+    ("a command that the manual lacks", manuals.manuals_have_every_command_and_option, replace("man/penstock.1", ".It Cm config", ".It Cm settings")),
+    ("an option that is none", manuals.manuals_have_every_command_and_option, replace("man/penstock.1", "Fl Fl role", "Fl Fl roles")),
+    ("mdoc that is none", manuals.manuals_are_clean_mdoc, replace("man/penstock.1", ".Sh ENVIRONMENT", ".Sh ENVIRONMENT\n.Planted")),
 ]
 
 # What must not be taken for a fault.
@@ -87,6 +103,7 @@ def run(tree):
 
 
 def copy(tree, root):
-    for path in tree.all_code() + ["config.mk", "src/README", "systemd/penstock.catalog", "systemd/penstockd.service.in"]:
+    for path in tree.all_code() + ["config.mk", "src/README", "systemd/penstock.catalog", "systemd/penstockd.service.in"] \
+            + tree.files("man", ".1", ".5", ".8"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tree.root / path, root / path)

@@ -149,7 +149,8 @@ static bool check_all(const char *directory, bool update) {
         free(entries[i]);
     }
     free(entries);
-    printf("100%%: Checks: %d, Failures: %d, Errors: 0 (configurations)\n", count, failed);
+    printf("%d%%: Checks: %d, Failures: %d, Errors: 0 (configurations)\n",
+           count ? 100 * (count - failed) / count : 0, count, failed);
     return failed == 0 && count > 0;
 }
 

@@ -122,7 +122,7 @@ START_TEST(polls_come_at_poll_min_while_rows_come_and_double_when_idle) {
 }
 END_TEST
 
-/* Edge case 14: what NOTIFY says makes the next poll due; without it the next poll finds the rows. */
+/* What NOTIFY says makes the next poll due; without it the next poll finds the rows. */
 START_TEST(a_wake_makes_the_next_poll_due_now) {
     begin();
     read_keys("");
@@ -166,7 +166,6 @@ START_TEST(a_page_that_brought_nothing_though_more_is_there_is_not_asked_for_at_
 }
 END_TEST
 
-/* Edge case 62. */
 START_TEST(a_window_without_a_limit_of_bytes_does_not_overflow) {
     options.window_bytes = UINT64_MAX;
     begin();

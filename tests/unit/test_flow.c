@@ -6,7 +6,6 @@
 
 /* --- Saves. -------------------------------------------------------------- */
 
-/* Edge case 1. */
 START_TEST(without_a_confirm_nothing_is_saved) {
     begin();
     read_keys("a");
@@ -24,7 +23,6 @@ START_TEST(without_a_confirm_nothing_is_saved) {
 }
 END_TEST
 
-/* Edge case 15. */
 START_TEST(a_filter_that_excludes_every_row_moves_the_checkpoint) {
     begin();
     want(FLOW_WANT_READ);
@@ -149,7 +147,7 @@ START_TEST(a_reload_forgets_what_was_settled_and_not_saved) {
 }
 END_TEST
 
-/* Edge case 3: whether it was saved only the reload tells. */
+/* Whether it was saved only the reload tells. */
 START_TEST(a_save_under_way_when_the_database_goes_is_forgotten) {
     begin();
     read_keys("a");
@@ -165,7 +163,6 @@ END_TEST
 
 /* --- Stop and pause. ----------------------------------------------------- */
 
-/* Edge case 51. */
 START_TEST(a_clean_stop_saves_what_has_settled) {
     begin();
     read_keys("abcdefg");
@@ -181,7 +178,6 @@ START_TEST(a_clean_stop_saves_what_has_settled) {
 }
 END_TEST
 
-/* Edge case 50. */
 START_TEST(a_stop_waits_for_what_is_in_flight_up_to_its_deadline) {
     begin();
     read_keys("ab");
@@ -232,7 +228,6 @@ START_TEST(a_stop_does_not_wait_for_a_sink_that_is_down) {
 }
 END_TEST
 
-/* Edge case 49. */
 START_TEST(a_stop_during_backoff_makes_no_further_attempt) {
     begin();
     read_keys("aa");
@@ -244,7 +239,7 @@ START_TEST(a_stop_during_backoff_makes_no_further_attempt) {
 }
 END_TEST
 
-/* Edge case 63, Reactive Streams 2.8. */
+/* Reactive Streams 2.8. */
 START_TEST(rows_that_still_come_after_a_stop_are_not_published) {
     begin();
     want(FLOW_WANT_READ);

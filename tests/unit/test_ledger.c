@@ -100,7 +100,6 @@ START_TEST(nothing_is_saved_when_idle) {
 }
 END_TEST
 
-/* Edge case 3. */
 START_TEST(a_failed_save_is_tried_again_after_the_interval_however_urgent) {
     settle_events(1);
     ck_assert_int_eq(next_save(true), 1);

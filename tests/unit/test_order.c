@@ -61,7 +61,6 @@ START_TEST(only_the_destination_that_failed_is_retried) {
 }
 END_TEST
 
-/* Edge case 17. */
 START_TEST(a_retry_waits_its_backoff_and_goes_before_its_key) {
     begin();
     read_keys("aab");
@@ -229,7 +228,6 @@ END_TEST
 
 /* --- Outcomes. ----------------------------------------------------------- */
 
-/* Edge case 16. */
 START_TEST(stale_and_double_outcomes_are_counted_and_ignored) {
     begin();
     read_keys("ab");
@@ -255,7 +253,6 @@ START_TEST(an_outcome_says_whose_it_is) {
 }
 END_TEST
 
-/* Edge case 52. */
 START_TEST(the_checkpoint_stops_before_the_third_of_five_that_was_nacked) {
     begin();
     read_keys("abcde");

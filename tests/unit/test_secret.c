@@ -49,6 +49,8 @@ static void check_read(enum secret_kind kind, char *value, const char *expected)
 static void check_refused(enum secret_kind kind, char *value, const char *part) {
     CLEANUP(secret_wipe) struct buf b = BUF_INIT(2 * SECRET_MAX_BYTES);
     struct error e = {0};
+    ck_assert_int_eq(buf_reserve(&b, b.max), 0);
+    memset(b.data, 0, b.capacity); /* looked through below */
     ck_assert_int_eq(buf_add(&b, "user:", 5), 0);
     ck_assert_int_eq(secret_read(&(struct secret){kind, value}, &b, &e), -EINVAL);
     ck_assert_int_eq(e.class, ERROR_CONFIG);

@@ -82,7 +82,7 @@ START_TEST(order_is_arrival_and_the_position_for_people_is_the_highest) {
 }
 END_TEST
 
-/* Edge case 15: a filter that excludes every row. */
+/* A filter that excludes every row. */
 START_TEST(rows_without_an_event_are_worth_a_save) {
     window_mark(window, (struct flow_mark){.position = 150, .target = 1}, 50);
     ck_assert_int_eq(place().mark.position, 150);
