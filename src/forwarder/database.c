@@ -40,6 +40,7 @@ struct database {
     bool save_wanted; /* asked for; waits until keep is free */
     struct source_mark save_mark;
     int64_t save_position;
+    bool save_gone;   /* its place was given up meanwhile: database_next reports it */
     bool saving;
     int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
 
@@ -104,7 +105,7 @@ void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_M
 }
 
 int64_t database_deadline_us(const struct database *d) {
-    if (d->lost)
+    if (d->lost || d->save_gone)
         return 0;
     if (d->phase == PHASE_CLOSED)
         return d->retry_at_us;
@@ -121,7 +122,7 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     checkpoint_reset(d->checkpoint);
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
-    d->save_wanted = d->saving = false;
+    d->save_wanted = d->save_gone = d->saving = false;
     d->cancel_pid = 0;
     d->lost = false;
 }
@@ -223,6 +224,8 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
     case CHECKPOINT_MISSING:
         d->missing = signal == CHECKPOINT_MISSING;
         d->missing_error = *reterr;
+        if (d->phase != PHASE_KEEP_INSPECT) /* the row itself, looked at last */
+            return refuse(d, now_us);
         note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
         d->phase = PHASE_TAIL_DIAL;
         return DATABASE_NONE;
@@ -297,8 +300,10 @@ static void start_save(struct database *d, int64_t now_us) {
     d->save_wanted = false;
     buf_clear(&d->cursor);
     int r = source_print_cursor(d->source, d->save_mark, &d->cursor);
-    /* flow was told of dropped targets and never saves one: what is left is memory. */
-    ASSERT(r != SOURCE_E_GONE);
+    if (r == SOURCE_E_GONE) { /* given up while the save waited for keep */
+        d->save_gone = true;
+        return;
+    }
     if (r == 0)
         r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), d->save_position, now_us);
     note_failure(d, r, "saving the checkpoint");
@@ -349,6 +354,11 @@ static enum database_signal next_signal(struct database *d, int64_t now_us, stru
 }
 
 static enum database_signal pull(struct database *d, int64_t now_us, struct error *reterr) {
+    if (d->save_gone) {
+        d->save_gone = false;
+        error_set(reterr, ERROR_RETRY, "the place to save was given up for newer ones");
+        return DATABASE_SAVE_FAILED;
+    }
     enum database_signal signal = next_signal(d, now_us, reterr);
     use_keep(d, now_us);
     return signal;
@@ -391,7 +401,7 @@ void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t 
 
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us) {
     ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->save_wanted);
+    ASSERT(!d->save_wanted && !d->save_gone);
     ASSERT(!d->saving);
     d->save_wanted = true;
     d->save_mark = mark;
