@@ -16,6 +16,7 @@ enum {
     GIVEN_EVENT_TABLE = 1 << 5,
     GIVEN_EXISTING = 1 << 6,
     GIVEN_LAYOUT = 1 << 7,
+    GIVEN_POSITION = 1 << 8,
 };
 
 struct command {
@@ -49,11 +50,12 @@ static const struct command commands[] = {
      "What it prints loads again.\n"
      "\n"
      "  penstock config | less\n"},
-    {"schema", "[--role ROLE] [--event-table TABLE [--existing]]",
+    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]]]",
      "the SQL of Penstock's own tables, its role and its rights", penstock_schema, false,
-     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING, GIVEN_LAYOUT,
+     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION, GIVEN_LAYOUT,
      "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
-     "--existing instead what TABLE needs besides: its transaction-id column and index.\n"
+     "--existing instead what TABLE needs besides: its transaction-id column and index\n"
+     "(with --position, where its position column has another name).\n"
      "\n"
      "  penstock schema | psql shop\n"
      "  penstock schema --role forwarder --event-table public.event | psql shop\n"
@@ -69,7 +71,7 @@ static const struct command commands[] = {
     {.name = "rebase"},
 };
 
-enum { OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_CONFIG = 'c', OPTION_SOCKET = 's', OPTION_GIVEN = 256 };
+enum { OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_CONFIG = 'c', OPTION_SOCKET = 's', OPTION_GIVEN = 512 };
 
 static const struct option options[] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
@@ -82,6 +84,7 @@ static const struct option options[] = {
     {"expand", no_argument, NULL, OPTION_GIVEN + GIVEN_EXPAND},
     {"role", required_argument, NULL, OPTION_GIVEN + GIVEN_ROLE},
     {"event-table", required_argument, NULL, OPTION_GIVEN + GIVEN_EVENT_TABLE},
+    {"position", required_argument, NULL, OPTION_GIVEN + GIVEN_POSITION},
     {"existing", no_argument, NULL, OPTION_GIVEN + GIVEN_EXISTING},
     {"layout", required_argument, NULL, OPTION_GIVEN + GIVEN_LAYOUT},
     {0},
@@ -154,6 +157,9 @@ static void take_option(struct request *q, int option, const char *value) {
         break;
     case OPTION_GIVEN + GIVEN_EVENT_TABLE:
         q->line.event_table = value;
+        break;
+    case OPTION_GIVEN + GIVEN_POSITION:
+        q->line.position = value;
         break;
     default:
         break;

@@ -125,8 +125,13 @@ int penstock_schema(const struct penstock_command_line *line) {
     CLEANUP(buf_done) struct buf sql = BUF_INIT(PRINT_MAX_BYTES);
     struct span table = span_of(line->event_table);
     struct error error;
+    struct span position = span_of(line->position ? line->position : source_default_column(ROW_POSITION));
     if (line->existing && !line->event_table) {
         fputs("penstock: --existing needs --event-table TABLE\n", stderr);
+        return PENSTOCK_USAGE;
+    }
+    if (line->position && !line->existing) {
+        fputs("penstock: --position needs --existing\n", stderr);
         return PENSTOCK_USAGE;
     }
     if (line->event_table && source_check_table(table, &error) < 0) {
@@ -135,7 +140,7 @@ int penstock_schema(const struct penstock_command_line *line) {
     }
     int r = find_schema(line, &schema);
     if (r == 0 && line->event_table)
-        r = line->existing ? source_add_transaction_id_sql(table, &sql) : source_add_event_table_sql(table, &sql);
+        r = line->existing ? source_add_transaction_id_sql(table, position, &sql) : source_add_event_table_sql(table, &sql);
     if (r == 0)
         r = checkpoint_add_schema_sql(span_of(schema), span_of(line->role ? line->role : ROLE_DEFAULT), table, &sql);
     if (r < 0)

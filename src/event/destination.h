@@ -27,6 +27,7 @@ struct destination_header {
  * again; borrowed by the sink for the length of submit. */
 struct destination {
     struct span fields[DESTINATION_FIELDS_MAX]; /* by the sink's index; absent: not given */
+    unsigned literal;                           /* a bit for each field whose text stands in the rule as it is */
     struct destination_header headers[DESTINATION_HEADERS_MAX];
     size_t header_count;
     const void *options; /* of the destination, by the sink kind's destination_options table; NULL: the sink's own */

@@ -365,6 +365,7 @@ static enum database_signal pull(struct database *d, int64_t now_us, struct erro
 }
 
 static void begin_attempt(struct database *d, int64_t now_us) {
+    d->new_checkpoint = false;
     d->phase = PHASE_KEEP_DIAL;
     note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
 }

@@ -57,7 +57,7 @@ const char *database_note(const struct database *d);
 int64_t database_next_attempt_us(const struct database *d); /* CLOCK_NEVER while one runs or it is up */
 int64_t database_checkpoint_position(const struct database *d); /* of the loaded or saved row; INT64_MIN: none */
 int64_t database_epoch(const struct database *d);
-bool database_new_checkpoint(const struct database *d); /* the row was made by this start */
+bool database_new_checkpoint(const struct database *d); /* the row was made when this connection came up */
 uint64_t database_reconnects(const struct database *d);
 uint64_t database_writes(const struct database *d);
 const char *database_mode(const struct database *d);

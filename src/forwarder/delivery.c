@@ -303,7 +303,6 @@ static void count_outcome(struct forwarder_counts *counts, enum sink_outcome_kin
 
 static void settle(struct delivery *d, uint64_t token, enum sink_outcome_kind kind, const char *reason, int64_t now_us) {
     uint32_t slot;
-    count_outcome(d->counts, kind);
     /* An outcome of before a reload belongs to no slot any more. */
     if (!flow_outcome(d->flow, now_us, token, flow_outcome_of(kind), &slot) || kind == SINK_CONFIRMED)
         return;
@@ -327,9 +326,11 @@ void delivery_submit(struct delivery *d, const struct flow_want *want, int64_t n
         d->counts->published++;
         return;
     case SINK_E_REJECTED:
+        d->counts->rejected++;
         settle(d, want->token, SINK_REJECTED, error.text, now_us);
         return;
-    case SINK_E_RETRY:
+    case SINK_E_RETRY: /* like a refusal by the broker, but nothing was sent that it could have counted */
+        d->counts->retried++;
         settle(d, want->token, SINK_NACKED, error.text, now_us);
         return;
     default: /* busy, down, or no memory just now */
@@ -347,8 +348,10 @@ void delivery_work(struct delivery *d, int64_t now_us) {
     const struct sink_kind *kind = d->sink->kind;
     kind->work(d->sink, now_us);
     struct sink_outcome outcome;
-    while (kind->next(d->sink, &outcome))
+    while (kind->next(d->sink, &outcome)) {
+        count_outcome(d->counts, outcome.kind);
         settle(d, outcome.token, outcome.kind, outcome.reason, now_us);
+    }
 
     /* Down only after its tokens are lost (flow.h); up and down within one turn can't be: connecting takes one. */
     struct sink_view view;

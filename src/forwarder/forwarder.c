@@ -181,7 +181,7 @@ static void on_up(struct forwarder *f, int64_t now_us) {
     if (note[0])
         log_say(LOG_LEVEL_WARNING, &fields, "event table %s: %s", f->options.source->table, note);
     log_say(LOG_LEVEL_INFO, &fields, "reading %s (mode %s) from %s, epoch %" PRId64, f->options.source->table,
-            database_mode(f->database), database_new_checkpoint(f->database) ? "its start" : "its checkpoint",
+            database_mode(f->database), database_new_checkpoint(f->database) ? "the configured start" : "its checkpoint",
             database_epoch(f->database));
 }
 

@@ -7,13 +7,12 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/limit.h"
 #include "base/log.h"
 #include "base/message_id.h"
+#include "forwarder/news.h"
 #include "flow/view.h"
 
 #define COPY_INTERVAL_US (100 * CLOCK_US_PER_MS)
-#define SAME_STATE_INTERVAL_US (10 * CLOCK_US_PER_S)
 /* A refusal or two by the broker is its daily business; an event that was tried
  * this often and still does not go is held. */
 #define HELD_ATTEMPTS 2
@@ -25,7 +24,7 @@ struct report {
     bool sink_was_up;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
-    struct limit limits[FORWARDER_STATE_COUNT]; /* flapping between two states is not said each time */
+    struct news news;
     struct forwarder_stats stats; /* being written */
     pthread_mutex_t lock;
     struct forwarder_stats published; /* under lock */
@@ -99,6 +98,7 @@ static bool oldest_is_held(const struct flow *flow, const struct flow_view *view
 
 struct words {
     char reason[FORWARDER_TEXT_MAX];
+    size_t cause_len; /* of the reason: what it is about, without figures that change all the time */
     char resumes[512];
 };
 
@@ -125,6 +125,7 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     int len = snprintf(w->reason, sizeof w->reason, "event at position %" PRId64 " (id %.*s): %s", e->position,
                        SPAN_ARGS(event_core_value(e, EVENT_ID)), delivery_reason(v->delivery, flow->oldest_slot));
+    w->cause_len = len > 0 ? (size_t)len : 0;
     if (flow->followers > 0 && len > 0 && (size_t)len < sizeof w->reason)
         snprintf(w->reason + len, sizeof w->reason - (size_t)len, "; %" PRIu32 " later event%s of held keys wait%s%s",
                  flow->followers, flow->followers == 1 ? "" : "s", flow->followers == 1 ? "s" : "",
@@ -138,7 +139,7 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
 
 static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
                      const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
-    w->reason[0] = w->resumes[0] = '\0';
+    *w = (struct words){.cause_len = SIZE_MAX};
     switch (state) {
     case FORWARDER_STARTING:
         snprintf(w->reason, sizeof w->reason, "connecting to %s",
@@ -166,7 +167,7 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
-        snprintf(w->resumes, sizeof w->resumes, "penstock resume %s", r->options->name);
+        snprintf(w->resumes, sizeof w->resumes, "when an operator resumes it");
         return;
     case FORWARDER_STANDBY:
     case FORWARDER_DELIVERING:
@@ -211,27 +212,33 @@ static struct change change_to(enum forwarder_state state) {
     return (struct change){LOG_LEVEL_DEBUG, NULL};
 }
 
-static bool moves(enum forwarder_state state) {
-    return state == FORWARDER_DELIVERING || state == FORWARDER_IDLE;
+static const char *message_id_of(enum news_kind kind, enum forwarder_state from, enum forwarder_state to) {
+    if (kind == NEWS_RECOVERED)
+        return from == FORWARDER_STARTING ? NULL : MESSAGE_ID_RECOVERED;
+    return change_to(to).message_id;
 }
 
-static void say_change(struct report *r, enum forwarder_state from, enum forwarder_state to, const struct words *w,
-                       int64_t now_us) {
-    uint64_t left_out = 0;
-    struct change change = change_to(to);
-    bool recovered = moves(to) && !moves(from);
-    if (recovered)
-        change = (struct change){LOG_LEVEL_NOTICE, from == FORWARDER_STARTING ? NULL : MESSAGE_ID_RECOVERED};
-    /* Every refusal and outage is said when it begins; only flapping is thinned out. */
-    if (change.level < LOG_LEVEL_DEBUG && !limit_allows(&r->limits[to], now_us, SAME_STATE_INTERVAL_US, &left_out))
-        change.level = LOG_LEVEL_DEBUG;
-    char more[64] = "";
-    if (left_out > 0)
-        snprintf(more, sizeof more, " (%" PRIu64 " more such changes since)", left_out);
-    struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(to),
-                                .message_id = change.message_id, .error = w->reason[0] ? w->reason : NULL};
-    log_say(change.level, &fields, "%s -> %s%s%s%s%s%s", forwarder_state_name(from), forwarder_state_name(to),
-            w->reason[0] ? ": " : "", w->reason, w->resumes[0] ? "; goes on " : "", w->resumes, more);
+static enum log_level level_of(enum news_kind kind, enum forwarder_state to) {
+    return kind == NEWS_RECOVERED ? LOG_LEVEL_NOTICE : change_to(to).level;
+}
+
+/* "held -> delivering: …; goes on …" */
+static void say_news(struct report *r, enum forwarder_state state, const struct words *w, int64_t now_us) {
+    char cause[NEWS_CAUSE_MAX], more[64] = "";
+    snprintf(cause, sizeof cause, "%.*s", w->cause_len < sizeof cause ? (int)w->cause_len : (int)sizeof cause - 1, w->reason);
+    enum forwarder_state from;
+    uint64_t unsaid;
+    enum news_kind kind = news_next(&r->news, state, cause, now_us, &from, &unsaid);
+    if (kind == NEWS_NONE)
+        return;
+    if (unsaid > 0 && kind != NEWS_MOVES)
+        snprintf(more, sizeof more, " (%" PRIu64 " changes between were not listed)", unsaid);
+    size_t len = strlen(w->reason);
+    const char *goes_on = !w->resumes[0] ? "" : len > 0 && w->reason[len - 1] == ';' ? " goes on " : "; goes on ";
+    struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(state),
+                                .message_id = message_id_of(kind, from, state), .error = len > 0 ? w->reason : NULL};
+    log_say(level_of(kind, state), &fields, "%s%s%s%s%s%s%s%s", kind == NEWS_CAUSE ? "still" : forwarder_state_name(from),
+            kind == NEWS_CAUSE ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);
 }
 
 /* The snapshot. --------------------------------------------------------- */
@@ -334,8 +341,8 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     struct words words;
     words_of(r, state, v, &flow, &sink, now_us, &words);
     fill(r, state, v, &flow, &sink, now_us);
+    say_news(r, state, &words, now_us);
     if (changed) {
-        say_change(r, r->stats.state, state, &words, now_us);
         r->stats.state = state;
         r->stats.since_wall_us = clock_wall_us();
     }

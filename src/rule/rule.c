@@ -258,10 +258,14 @@ int rule_render(const struct rule_set *s, uint16_t destination, const struct eve
     int r = 0;
     buf_clear(&d->storage);
     d->options = from->options;
+    d->literal = 0;
     for (size_t i = 0; i < DESTINATION_FIELDS_MAX && r == 0; i++) {
         d->fields[i] = SPAN_ABSENT;
-        if (from->fields[i])
-            r = render(from->fields[i], e, &d->storage, &d->fields[i], &rendering);
+        if (!from->fields[i])
+            continue;
+        r = render(from->fields[i], e, &d->storage, &d->fields[i], &rendering);
+        if (!span_absent(template_literal(from->fields[i])))
+            d->literal |= 1U << i;
     }
     d->header_count = from->header_count;
     for (size_t i = 0; i < from->header_count && r == 0; i++) {

@@ -180,6 +180,11 @@ int rabbitmq_message_build(struct rabbitmq_message *m, const struct rabbitmq_lim
         error_set(reterr, ERROR_PERMANENT, "it has no exchange to go to");
         return RABBITMQ_MESSAGE_E_REJECTED;
     }
+    /* "" in the rule means the default exchange; an attribute that is empty means nothing of the kind. */
+    if (d->fields[RABBITMQ_EXCHANGE].len == 0 && !(d->literal & 1U << RABBITMQ_EXCHANGE)) {
+        error_set(reterr, ERROR_PERMANENT, "its exchange came out empty: an attribute in the rule's template is empty");
+        return RABBITMQ_MESSAGE_E_REJECTED;
+    }
     int r = encode(m, limits, options, e, reterr);
     if (r != 0)
         return r;

@@ -78,15 +78,19 @@ int source_add_event_table_sql(struct span table, struct buf *b) {
 }
 
 /* Adding the column rewrites nothing: all rows that are there share one transaction id. */
-int source_add_transaction_id_sql(struct span table, struct buf *b) {
+int source_add_transaction_id_sql(struct span table, struct span position, struct buf *b) {
     CLEANUP(names_done) struct names n = {0};
+    CLEANUP(buf_done) struct buf column = BUF_INIT(1024);
     int r = find_names(table, &n);
+    if (r == 0)
+        r = pgconn_quote_identifier(position, &column);
     if (r)
         return r;
     return buf_addf(b,
                     "ALTER TABLE %s ADD COLUMN IF NOT EXISTS xid xid8 NOT NULL DEFAULT pg_current_xact_id();\n"
-                    "CREATE INDEX IF NOT EXISTS %s ON %s (xid, position);\n",
-                    n.table.data, n.index.data, n.table.data);
+                    "-- Writers wait while this runs; CREATE INDEX CONCURRENTLY lets them go on (not on a partitioned table).\n"
+                    "CREATE INDEX IF NOT EXISTS %s ON %s (xid, %.*s);\n",
+                    n.table.data, n.index.data, n.table.data, SPAN_ARGS(buf_span(&column)));
 }
 
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) {

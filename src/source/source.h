@@ -102,7 +102,7 @@ const char *source_server(const struct source *s);
 
 /* SQL that `penstock schema` prints: appended to *b. */
 int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;
-int source_add_transaction_id_sql(struct span table, struct buf *b) MUST_CHECK;
+int source_add_transaction_id_sql(struct span table, struct span position, struct buf *b) MUST_CHECK;
 /* What a role needs to tail the table. */
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) MUST_CHECK;
 

@@ -18,6 +18,7 @@ static struct destination to;
 static struct rig rig; /* large */
 
 static const struct destination *at(const char *exchange, const char *key) {
+    to.literal = 1U << RABBITMQ_EXCHANGE;
     to.fields[RABBITMQ_EXCHANGE] = span_of(exchange);
     to.fields[RABBITMQ_ROUTING_KEY] = span_of(key);
     return &to;

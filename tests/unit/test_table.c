@@ -151,9 +151,10 @@ END_TEST
 START_TEST(the_index_of_a_long_name_keeps_its_own_name) {
     CLEANUP(buf_done) struct buf b = BUF_INIT(65536);
     const char *name = "\"123456789 123456789 123456789 123456789 12345\xc3\xbc 123456789 12\"";
-    ck_assert_int_eq(source_add_transaction_id_sql(span_of(name), &b), 0);
+    ck_assert_int_eq(source_add_transaction_id_sql(span_of(name), span_of("Nr"), &b), 0);
     ck_assert_int_eq(buf_terminate(&b), 0);
     ck_assert_msg(strstr(b.data, "EXISTS \"123456789 123456789 123456789 123456789 12345_xid_position_idx\" ON"), "%s", b.data);
+    ck_assert_msg(strstr(b.data, "(xid, \"Nr\")"), "%s", b.data);
 }
 END_TEST
 
