@@ -237,8 +237,9 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
     const char *goes_on = !w->resumes[0] ? "" : len > 0 && w->reason[len - 1] == ';' ? " goes on " : "; goes on ";
     struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(state),
                                 .message_id = message_id_of(kind, from, state), .error = len > 0 ? w->reason : NULL};
-    log_say(level_of(kind, state), &fields, "%s%s%s%s%s%s%s%s", kind == NEWS_CAUSE ? "still" : forwarder_state_name(from),
-            kind == NEWS_CAUSE ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);
+    bool same = kind == NEWS_CAUSE;
+    log_say(level_of(kind, state), &fields, "%s%s%s%s%s%s%s%s", same ? "still" : forwarder_state_name(from),
+            same ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);
 }
 
 /* The snapshot. --------------------------------------------------------- */

@@ -186,7 +186,7 @@ END_TEST
 START_TEST(the_transaction_id_statements_of_schema_work_twice) {
     CLEANUP(buf_done) struct buf sql = BUF_INIT(65536);
     make_old_table(NULL);
-    ck_assert_int_eq(source_add_transaction_id_sql(SPAN_LITERAL("t.event"), &sql), 0);
+    ck_assert_int_eq(source_add_transaction_id_sql(SPAN_LITERAL("t.event"), SPAN_LITERAL("position"), &sql), 0);
     ck_assert_int_eq(buf_terminate(&sql), 0);
     direct_run(pg, "%s", sql.data);
     direct_run(pg, "%s", sql.data);
