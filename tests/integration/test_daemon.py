@@ -107,6 +107,20 @@ class Exits(Case):
         self.assertLess(time.monotonic() - began, 3)
 
 
+    def test_a_stop_while_the_peers_say_nothing_to_a_connection_attempt(self):
+        self.db.create_event_table()
+        database, broker = Proxy("127.0.0.1", self.postgres.pgport), Proxy("127.0.0.1", self.rabbitmq.amqp_port)
+        for proxy in (database, broker):
+            self.addCleanup(proxy.close)
+            proxy.stall(up=True, down=True)
+        for _ in range(5):
+            d = self.daemon(self.configuration(db_port=database.port, rabbit_port=broker.port))
+            wait_until(d.status)
+            began = time.monotonic()
+            self.assertEqual(d.stop(), 0, d.log())
+            self.assertLess(time.monotonic() - began, 3)
+
+
 class Away(Case):
     def test_it_starts_with_database_and_broker_away_and_comes_up_by_itself(self):
         database = Proxy("127.0.0.1", self.postgres.pgport)
