@@ -21,6 +21,7 @@ struct report {
     const struct forwarder_options *options;
     enum state_database database;
     char database_words[FORWARDER_TEXT_MAX];
+    char save_words[FORWARDER_TEXT_MAX]; /* why the last save failed; "" */
     bool sink_was_up;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
@@ -66,6 +67,11 @@ void report_free(struct report *r) {
 void report_database(struct report *r, enum state_database database, const char *words) {
     r->database = database;
     snprintf(r->database_words, sizeof r->database_words, "%s", words);
+    r->save_words[0] = '\0';
+}
+
+void report_save(struct report *r, const char *words) {
+    snprintf(r->save_words, sizeof r->save_words, "%s", words);
 }
 
 /* What is true. --------------------------------------------------------- */
@@ -79,6 +85,8 @@ static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
 }
 
 static bool oldest_is_held(const struct flow *flow, const struct flow_view *view) {
+    if (!view->any_unsettled)
+        return false;
     switch (view->oldest_hold) {
     case FLOW_HOLD_NONE:
         return false;
@@ -92,6 +100,11 @@ static bool oldest_is_held(const struct flow *flow, const struct flow_view *view
     int64_t retry_us;
     flow_slot_hold(flow, view->oldest_slot, &attempts, &retry_us);
     return attempts >= HELD_ATTEMPTS;
+}
+
+/* Everything that was read has gone out, and no more is read: without a word it would look idle. */
+static bool save_is_stuck(const struct report *r, const struct flow_view *flow) {
+    return r->save_words[0] && flow->unsaved_full;
 }
 
 /* Why, and what ends it. ------------------------------------------------ */
@@ -154,6 +167,12 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
         snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
 }
 
+static void words_stuck(const struct report *r, struct words *w) {
+    snprintf(w->reason, sizeof w->reason, "the checkpoint can't be saved: %s; nothing more is read: window.unsaved is full",
+             r->save_words);
+    snprintf(w->resumes, sizeof w->resumes, "when the database takes it, which is tried again all the time");
+}
+
 static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
                      const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -180,7 +199,10 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         snprintf(w->resumes, sizeof w->resumes, "when the broker's alarm ends");
         return;
     case FORWARDER_HELD:
-        words_held(v, flow, now_us, w);
+        if (oldest_is_held(v->flow, flow))
+            words_held(v, flow, now_us, w);
+        else
+            words_stuck(r, w);
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
@@ -264,7 +286,7 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
 static void fill_culprit(struct forwarder_culprit *c, enum forwarder_state state, const struct report_view *v,
                          const struct flow_view *flow) {
     *c = (struct forwarder_culprit){0};
-    if (state != FORWARDER_HELD)
+    if (state != FORWARDER_HELD || !oldest_is_held(v->flow, flow))
         return;
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     snprintf(c->kind, sizeof c->kind, "event");
@@ -316,7 +338,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
     s->lease_held = s->source_connected;
-    s->rows_wait = !flow->caught_up;
+    s->rows_wait = !flow->caught_up || save_is_stuck(r, flow); /* they may, and nobody looks */
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)
         s->last_settled_us = flow->last_settled_us;
@@ -346,7 +368,8 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
         .database = r->database,
         .sink = sink_of(r, &sink),
         .paused = v->paused,
-        .oldest_held = flow.any_unsettled && oldest_is_held(v->flow, &flow),
+        .oldest_held = oldest_is_held(v->flow, &flow),
+        .save_stuck = save_is_stuck(r, &flow),
         .unsettled = flow.any_unsettled,
         .caught_up = flow.caught_up,
     };

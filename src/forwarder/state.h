@@ -16,6 +16,7 @@ struct state_facts {
     enum state_sink sink;
     bool paused;
     bool oldest_held; /* the first event not settled does not move, for a reason of its own */
+    bool save_stuck;  /* the checkpoint can't be saved, and nothing more is read for it */
     bool unsettled;   /* events are read and not settled */
     bool caught_up;
 };
