@@ -181,6 +181,17 @@ class Moves(Checkpoint):
         self.wait_saved(20)
         d.wait_state("idle")
 
+    def test_a_connection_that_was_ended_is_not_blamed_on_an_older_refusal(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.db.sql("""CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space'; END $$;
+            CREATE TRIGGER no BEFORE UPDATE ON penstock.checkpoint FOR EACH ROW EXECUTE FUNCTION no()""")
+        self.db.insert(id="1", type="a.b")
+        d.wait_log("could not be saved")
+        self.db.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%%/keep' "
+                    "AND datname = current_database()")
+        d.wait_log("disconnected: .*(terminating|closed the connection)")
+
     def test_either_connection_to_the_database_may_be_ended(self):
         d = self.daemon_for()
         d.wait_state("idle")
