@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -122,7 +123,15 @@ static int send_to_journal(enum log_level level, const struct log_fields *fields
     return sd_journal_sendv(set.fields, set.count);
 }
 
-/* One write(2): lines of several threads don't mix. A full or closed standard error loses the line. */
+/* A pipe that says so has a page free, which is a whole line. The descriptor is shared
+ * with whoever started us, so it stays blocking. */
+static bool stderr_takes_a_line(void) {
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&fd, 1, 0) > 0 && fd.revents & POLLOUT;
+}
+
+/* One write(2): lines of several threads don't mix. A full or closed standard error loses the line:
+ * a reader that has stopped reading must not stop a forwarder. */
 static void write_to_stderr(enum log_level level, const struct log_fields *fields, const char *sentence) {
     char line[LINE_MAX_BYTES];
     char prefix[4] = "";
@@ -130,7 +139,7 @@ static void write_to_stderr(enum log_level level, const struct log_fields *field
         snprintf(prefix, sizeof prefix, "<%d>", level);
     int len = snprintf(line, sizeof line, "%s%s%s%.*s: %s\n", prefix, level_name(level), fields->forwarder ? " " : "",
                        NAME_MAX_SHOWN, fields->forwarder ? fields->forwarder : "", sentence);
-    if (len > 0)
+    if (len > 0 && stderr_takes_a_line())
         (void)!write(STDERR_FILENO, line, (size_t)len);
 }
 

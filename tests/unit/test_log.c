@@ -120,6 +120,19 @@ static void *say_many(void *argument) {
     return NULL;
 }
 
+START_TEST(a_reader_that_does_not_read_holds_nobody_up) {
+    static const char page[4096];
+    while (write(STDERR_FILENO, page, sizeof page) > 0) /* set_up made it non-blocking */
+        ;
+    ck_assert_int_eq(fcntl(STDERR_FILENO, F_SETFL, 0), 0); /* as whoever starts us leaves it */
+    log_say(LOG_LEVEL_ERR, NULL, "lost");
+    while (read(pipe_end, (char[4096]){0}, 4096) > 0)
+        ;
+    log_say(LOG_LEVEL_ERR, NULL, "there");
+    ck_assert_str_eq(written(), "error: there\n");
+}
+END_TEST
+
 START_TEST(lines_of_two_threads_do_not_mix) {
     pthread_t threads[2];
     ck_assert_int_eq(pthread_create(&threads[0], NULL, say_many, (char[]){"a"}), 0);
@@ -235,6 +248,7 @@ int main(void) {
     tcase_add_test(cases, a_sentence_is_one_line_whatever_it_holds);
     tcase_add_test(cases, too_long_a_sentence_is_cut_and_stays_one_write);
     tcase_add_test(cases, errno_survives);
+    tcase_add_test(cases, a_reader_that_does_not_read_holds_nobody_up);
     tcase_add_test(cases, lines_of_two_threads_do_not_mix);
     tcase_add_test(cases, the_journal_gets_the_fields);
     tcase_add_test(cases, a_field_of_any_length_leaves_a_bounded_entry);
