@@ -134,6 +134,10 @@ int penstock_schema(const struct penstock_command_line *line) {
         fputs("penstock: --position needs --existing\n", stderr);
         return PENSTOCK_USAGE;
     }
+    if (line->role && !line->role[0]) {
+        fputs("penstock: --role wants the name of a role\n", stderr);
+        return PENSTOCK_USAGE;
+    }
     if (line->event_table && source_check_table(table, &error) < 0) {
         fprintf(stderr, "penstock: --event-table: %s\n", error.text);
         return PENSTOCK_USAGE;

@@ -7,12 +7,13 @@
 
 /* Embedded; zero is valid. */
 struct limit {
-    int64_t next_us;
+    int64_t window_us; /* when the running interval ends */
+    uint32_t said;     /* in it */
     uint64_t left_out;
 };
 
 /* true: say it now; *ret_left_out is how often it was not said since the last
- * time. At most one message an interval. */
-bool limit_allows(struct limit *l, int64_t now_us, int64_t interval_us, uint64_t *ret_left_out);
+ * time. At most `burst` messages an interval. */
+bool limit_allows(struct limit *l, int64_t now_us, int64_t interval_us, uint32_t burst, uint64_t *ret_left_out);
 
 #endif

@@ -76,6 +76,21 @@ static const struct config_connection *find_connection(const struct reader *r, c
     return NULL;
 }
 
+/* Where the name is wrong but all brokers are of one kind, what else stands here
+ * is looked at as if it were for that kind: all findings come in one run. */
+static const struct config_connection *stand_in(const struct reader *r) {
+    const struct config_connection *found = NULL;
+    for (size_t i = 0; i < r->peers->count; i++) {
+        const struct config_connection *c = &r->peers->connections[i];
+        if (!r->peers->kind_known[i] || !c->sink)
+            continue;
+        if (found && found->sink != c->sink)
+            return NULL;
+        found = c;
+    }
+    return found;
+}
+
 /* Sink ------------------------------------------------------------------- */
 
 static void template_cleanup(struct template **t) {
@@ -127,6 +142,8 @@ static int read_sink(const struct reader *r) {
         return 0;
     const struct yaml_node *key = node->kind == YAML_MAPPING ? yaml_find(node, "idempotency_key", NULL) : NULL;
     r->f->sink_connection = find_connection(r, node, true);
+    if (!r->f->sink_connection)
+        r->f->sink_connection = stand_in(r); /* there is a finding: nothing is ever sent there */
     int result = key ? read_idempotency_key(r, key) : 0;
     return result != 0 || !r->f->sink_connection ? result : read_sink_options(r, node);
 }

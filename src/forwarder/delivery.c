@@ -15,7 +15,12 @@
 #define EVENT_ATTRIBUTES_MAX_BYTES (4 * 1024 * 1024)
 #define EVENT_KEEP_BYTES_LEAST 1024
 #define REASON_MAX 512
-#define MESSAGE_INTERVAL_US (5 * CLOCK_US_PER_S)
+/* An event that only an operator can free is named, whatever else goes on; a
+ * broker's daily refusals are counted instead. */
+#define HELD_INTERVAL_US (10 * CLOCK_US_PER_S)
+#define HELD_BURST 100
+#define ANSWER_INTERVAL_US (5 * CLOCK_US_PER_S)
+#define ANSWER_BURST 1
 
 struct slot {
     struct event event;
@@ -119,13 +124,13 @@ static void clear_reason(struct slot *s) {
 
 static void say_held(struct delivery *d, const struct slot *s, const char *why, int64_t now_us) {
     uint64_t left_out;
-    if (!limit_allows(&d->verdict_limit, now_us, MESSAGE_INTERVAL_US, &left_out))
+    if (!limit_allows(&d->verdict_limit, now_us, HELD_INTERVAL_US, HELD_BURST, &left_out))
         return;
     char position[24], id[256];
     struct log_fields fields = fields_of(d, s, position, id);
     fields.error = why;
     log_say(LOG_LEVEL_ERR, &fields, "event at position %s (id %s) can't be delivered as it is: %s; holding its ordering key%s",
-            position, id, why, left_out ? " (more such events were not listed)" : "");
+            position, id, why, left_out ? " (others before it were not listed)" : "");
 }
 
 static enum flow_verdict reject(struct delivery *d, struct slot *s, const char *why, int64_t now_us) {
@@ -245,7 +250,9 @@ static const char *verb_of(enum sink_outcome_kind kind) {
 /* The decision in the sentence: what the broker said, and what we do now. */
 static void say_outcome(struct delivery *d, uint32_t slot, enum sink_outcome_kind kind, const char *reason, int64_t now_us) {
     uint64_t left_out;
-    if (!limit_allows(&d->limits[kind], now_us, MESSAGE_INTERVAL_US, &left_out))
+    bool for_good = kind == SINK_REJECTED;
+    if (!limit_allows(&d->limits[kind], now_us, for_good ? HELD_INTERVAL_US : ANSWER_INTERVAL_US,
+                      for_good ? HELD_BURST : ANSWER_BURST, &left_out))
         return;
     const struct slot *s = &d->slots[slot];
     uint32_t attempts = 0;
@@ -261,7 +268,7 @@ static void say_outcome(struct delivery *d, uint32_t slot, enum sink_outcome_kin
         snprintf(next, sizeof next, "held until an operator acts");
     if (left_out)
         snprintf(more, sizeof more, " (%" PRIu64 " more such answers since the last message)", left_out);
-    log_say(kind == SINK_REJECTED ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields,
+    log_say(for_good ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields,
             "broker '%s' %s event at position %s (id %s): %s: holding its ordering key, %s%s", d->options->sink_connection_name,
             verb_of(kind), position, id, reason, next, more);
 }

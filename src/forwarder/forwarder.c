@@ -44,7 +44,7 @@ struct forwarder {
     bool paused;
     enum state_stop stop;
     int64_t stop_deadline_us;
-    bool late; /* at the end: the stop timeout ran out, or the database was away */
+    bool late; /* at the end: not all that had started could be settled and saved */
     int64_t read_position;
 };
 
@@ -279,18 +279,21 @@ static void finish(struct forwarder *f, int64_t now_us) {
     struct flow_view view;
     flow_view(f->flow, &view);
     uint32_t again = view.started + view.ghosts + view.unsaved + f->left_behind;
-    f->late = now_us >= f->stop_deadline_us || f->left_behind > 0;
+    /* A broker or database that went away ends the wait early: what had started is sent again all the same. */
+    struct sink_view sink;
+    delivery_view(f->delivery, &sink);
+    f->late = now_us >= f->stop_deadline_us || f->left_behind > 0 || (!sink.connected && view.started > 0);
     f->stop = STATE_STOPPED;
 
-    char saved[24], read[24], repeats[64] = "none";
+    char saved[24], read[48] = "", repeats[64] = "none";
     say_position(saved, sizeof saved, database_checkpoint_position(f->database));
-    say_position(read, sizeof read, f->read_position);
+    if (f->read_position != INT64_MIN)
+        snprintf(read, sizeof read, ", read up to position %" PRId64, f->read_position);
     if (again > 0) /* settled behind a held one, or not settled in time */
         snprintf(repeats, sizeof repeats, "up to %" PRIu32 " events", again);
     struct log_fields fields = {.forwarder = f->options.name, .message_id = MESSAGE_ID_STOPPED};
     log_say(f->late ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, &fields,
-            "stopped%s: %" PRIu64 " confirmed since start, checkpoint at position %s, read up to position %s,"
-            " %s will be sent again",
+            "stopped%s: %" PRIu64 " confirmed since start, checkpoint at position %s%s, %s will be sent again",
             f->late ? " late" : "", f->counts.confirmed, saved, read, repeats);
 }
 
@@ -368,7 +371,7 @@ static void *run(void *argument) {
         bool more_facts = take_facts(f, now_us);
         bool more_wants = do_wants(f, now_us);
         tell(f, now_us);
-        if (!more_facts && !more_wants)
+        if (!more_facts && !more_wants && f->stop != STATE_STOPPED)
             wait_for_something(f, now_us);
     }
     atomic_store(&f->end, f->late ? FORWARDER_ENDED_LATE : FORWARDER_ENDED_CLEAN);

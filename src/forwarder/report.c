@@ -121,20 +121,37 @@ static void words_disconnected(const struct report *r, const struct report_view 
     say_next_attempt(w->resumes, sizeof w->resumes, sink->next_attempt_us, now_us);
 }
 
+/* What one held event does to all the others; G8 wants it said. */
+static const char *standstill(const struct flow_view *flow) {
+    if (flow->unsaved_full)
+        return "; nothing more is read: window.unsaved is full of events that settled behind it";
+    if (flow->window_full)
+        return "; nothing more is read: window.events is full of events that wait behind it";
+    return "";
+}
+
+static const char *plural(uint32_t n) {
+    return n == 1 ? "" : "s";
+}
+
 static void words_held(const struct report_view *v, const struct flow_view *flow, int64_t now_us, struct words *w) {
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
-    int len = snprintf(w->reason, sizeof w->reason, "event at position %" PRId64 " (id %.*s): %s", e->position,
-                       SPAN_ARGS(event_core_value(e, EVENT_ID)), delivery_reason(v->delivery, flow->oldest_slot));
-    w->cause_len = len > 0 ? (size_t)len : 0;
-    if (flow->followers > 0 && len > 0 && (size_t)len < sizeof w->reason)
-        snprintf(w->reason + len, sizeof w->reason - (size_t)len, "; %" PRIu32 " later event%s of held keys wait%s%s",
-                 flow->followers, flow->followers == 1 ? "" : "s", flow->followers == 1 ? "s" : "",
-                 flow->window_full ? " and fill the window" : flow->unsaved_full ? "; window.unsaved is reached" : "");
+    size_t size = sizeof w->reason, len;
+    len = (size_t)snprintf(w->reason, size, "event at position %" PRId64 " (id %.*s): %s%s", e->position,
+                           SPAN_ARGS(event_core_value(e, EVENT_ID)), delivery_reason(v->delivery, flow->oldest_slot),
+                           standstill(flow));
+    w->cause_len = len;
+    if (flow->held > 1 && len < size)
+        len += (size_t)snprintf(w->reason + len, size - len, "; %" PRIu32 " more event%s held (each is named in the log)",
+                                flow->held - 1, flow->held == 2 ? " is" : "s are");
+    if (flow->followers > 0 && len < size)
+        snprintf(w->reason + len, size - len, "; %" PRIu32 " later event%s of held keys wait%s", flow->followers,
+                 plural(flow->followers), flow->followers == 1 ? "s" : "");
     if (flow->oldest_hold == FLOW_HOLD_RETRY)
         snprintf(w->resumes, sizeof w->resumes, "with the next attempt in %.1f s",
                  flow->oldest_retry_us > now_us ? (double)(flow->oldest_retry_us - now_us) / 1e6 : 0.0);
     else
-        snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and the forwarder is restarted");
+        snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
 }
 
 static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,

@@ -115,6 +115,23 @@ class Rules(Case):
         stays(lambda: self.rabbitmq.count(self.queue) == 0, 0.3, "the events behind it stay")
         self.assertEqual(self.db.checkpoint_position() or 0, 0)
 
+    def test_one_held_event_that_stops_all_reading_says_so(self):
+        self.db.insert(id="0", type="other", streamid="a")
+        self.db.insert_many(300)
+        d = self.daemon_for(window={"events": 100, "unsaved": 100},
+                            rules=[{"name": "only-orders", "filter": {"prefix": {"type": "order."}}, "to": self.to()}])
+        wait_until(lambda: "nothing more is read: window.unsaved" in d.wait_state("held")["reason"],
+                   what=lambda: d.wait_state("held")["reason"])
+        d.wait_log("nothing more is read: window.unsaved", 20)
+
+    def test_every_event_that_is_held_is_named_in_the_log(self):
+        for i in range(40):
+            self.db.insert(id=f"bad-{i}", type="other", streamid=f"s{i}")
+        d = self.daemon_for(rules=[{"name": "only-orders", "filter": {"prefix": {"type": "order."}}, "to": self.to()}])
+        for i in range(40):
+            d.wait_log(f"id bad-{i}\\)")
+        self.assertIn("39 more events are held", d.wait_state("held")["reason"])
+
     def test_an_unmatched_event_is_skipped_where_the_configuration_says_so(self):
         self.db.insert(id="1", type="other", streamid="a")
         self.db.insert(id="2", type="order.placed", streamid="a")
