@@ -273,6 +273,13 @@ static void say_outcome(struct delivery *d, uint32_t slot, enum sink_outcome_kin
             verb_of(kind), position, id, reason, next, more);
 }
 
+static void say_each(struct delivery *d, uint32_t slot, enum sink_outcome_kind kind) {
+    char position[24], id[256];
+    struct log_fields fields = fields_of(d, &d->slots[slot], position, id);
+    fields.destination = delivery_describe(d, slot);
+    log_say(LOG_LEVEL_DEBUG, &fields, "event at position %s (id %s), %s: %s", position, id, fields.destination, verb_of(kind));
+}
+
 static enum flow_outcome flow_outcome_of(enum sink_outcome_kind kind) {
     switch (kind) {
     case SINK_CONFIRMED:
@@ -311,7 +318,11 @@ static void count_outcome(struct forwarder_counts *counts, enum sink_outcome_kin
 static void settle(struct delivery *d, uint64_t token, enum sink_outcome_kind kind, const char *reason, int64_t now_us) {
     uint32_t slot;
     /* An outcome of before a reload belongs to no slot any more. */
-    if (!flow_outcome(d->flow, now_us, token, flow_outcome_of(kind), &slot) || kind == SINK_CONFIRMED)
+    if (!flow_outcome(d->flow, now_us, token, flow_outcome_of(kind), &slot))
+        return;
+    if (log_wants(LOG_LEVEL_DEBUG))
+        say_each(d, slot, kind);
+    if (kind == SINK_CONFIRMED)
         return;
     set_reason(&d->slots[slot], reason ? reason : verb_of(kind));
     if (kind != SINK_LOST)

@@ -191,6 +191,7 @@ static void on_down(struct forwarder *f, enum state_database why, const struct e
     if (!f->database_up)
         return;
     f->database_up = false;
+    report_saving(f->report, NULL);
     /* Whether the last save took place only the next load can tell. */
     struct flow_view view;
     flow_view(f->flow, &view);
@@ -208,8 +209,7 @@ static void on_row(struct forwarder *f, int64_t now_us) {
 }
 
 static void on_save_failed(struct forwarder *f, const struct error *error, int64_t now_us) {
-    struct log_fields fields = {.forwarder = f->options.name, .error = error->text};
-    log_say(LOG_LEVEL_WARNING, &fields, "the checkpoint could not be saved: %s: the old one stands, trying again", error->text);
+    report_saving(f->report, error->text);
     flow_save_failed(f->flow, now_us);
 }
 
@@ -245,6 +245,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         return true;
     case DATABASE_SAVED:
         f->counts.checkpoint_writes = database_writes(f->database);
+        report_saving(f->report, NULL);
         flow_saved(f->flow, now_us);
         database_release(f->database, flow_oldest_target(f->flow));
         return true;

@@ -330,6 +330,36 @@ class Commits(Checkpoint):
         d.wait_state("idle")
 
 
+class Silence(Checkpoint):
+    """What the database does not say or do shows in the state, not only in the log."""
+
+    def test_a_database_that_does_not_answer_is_no_idle(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        blocker = self.db.connect()
+        blocker.cursor().execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+        state = d.wait_state("disconnected", seconds=15)
+        self.assertIn("does not answer a statement", state["reason"])
+        blocker.rollback()
+        blocker.close()
+        d.wait_state("idle")
+
+    def test_a_checkpoint_that_can_not_be_saved_is_no_idle(self):
+        self.db.insert_many(1)
+        d = self.daemon_for()
+        self.wait_saved(1)
+        self.db.sql("""CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'not today'; END $$""")
+        self.db.sql("CREATE TRIGGER no BEFORE UPDATE ON penstock.checkpoint FOR EACH ROW EXECUTE FUNCTION refuse()")
+        self.db.insert_many(5, first=2)
+        self.assertIn("not today", d.wait_state("held")["reason"])
+        self.assertEqual(len(self.receive(6)), 6)    # it goes out all the same
+        stays(lambda: d.log().count("not today") < 4, 1.5, "said once, not ten times a second", every=0.1)
+        self.db.sql("DROP TRIGGER no ON penstock.checkpoint")
+        self.wait_saved(6)
+        d.wait_state("idle")
+
+
 class ReadOnly(Checkpoint):
     """G2: nothing is held back in the database."""
 
