@@ -109,11 +109,6 @@ static int read_command_line(int argc, char **argv, const char **ret_path) {
 
 /* Configuration. --------------------------------------------------------- */
 
-static void closedir_cleanup(DIR **directory) {
-    if (*directory)
-        closedir(*directory);
-}
-
 static void diag_cleanup(struct diag **diag) {
     diag_free(*diag);
 }
@@ -389,23 +384,22 @@ static int serve(struct daemon *d) {
     return status;
 }
 
-/* exit(3) runs the libraries' destructors under the feet of a dialer that still
- * hangs in one of them (libkrb5 then aborts): with such a thread left, end at once. */
-static int end_process(int status) {
-    CLEANUP(closedir_cleanup) DIR *threads = opendir("/proc/self/task");
-    int count = 0;
-    while (threads && readdir(threads))
-        count++;
-    enum { SELF_AND_DOTS = 3 };
-    if (threads && count <= SELF_AND_DOTS)
-        return status;
-    fflush(NULL);
-    _exit(status);
-}
-
 static enum log_level wanted_log_level(void) {
     const char *level = getenv("PENSTOCK_LOG_LEVEL");
     return level && strcmp(level, "debug") == 0 ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
+}
+
+/* A connection attempt that was left behind (base/dial.h) may still be inside a
+ * library whose locks exit(3) would destroy below it. */
+static bool alone(void) {
+    int tasks = 0;
+    DIR *directory = opendir("/proc/self/task");
+    if (!directory)
+        return false;
+    for (struct dirent *entry; (entry = readdir(directory));)
+        tasks += entry->d_name[0] != '.';
+    closedir(directory);
+    return tasks == 1;
 }
 
 int main(int argc, char **argv) {
@@ -427,5 +421,7 @@ int main(int argc, char **argv) {
     status = load(&d, path);
     if (status == 0)
         status = serve(&d);
-    return end_process(status);
+    if (!alone())
+        _exit(status);
+    return status;
 }
