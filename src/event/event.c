@@ -129,14 +129,15 @@ int event_place_extension(struct event *e, struct span name, enum attribute_type
         *place = a;
         return 0;
     }
-    int r = reserve_extension(e);
-    if (r < 0)
-        return r;
     a.name_at = (uint32_t)e->storage.len;
     a.name_len = (uint32_t)name.len;
-    r = buf_add_span(&e->storage, name);
+    int r = reserve_extension(e);
+    if (r == 0)
+        r = buf_add_span(&e->storage, name);
     if (r == 0)
         e->extensions[e->extension_count++] = a;
+    else
+        e->storage.len = value_at; /* the place of a value without a name */
     return r;
 }
 

@@ -80,7 +80,7 @@ int event_set_extension(struct event *e, struct span name, enum attribute_type t
 int event_set_data(struct event *e, enum event_data_kind kind, struct span data) MUST_CHECK;
 
 /* The same for a value built in place: what was appended to e->storage since its
- * length was value_at. */
+ * length was value_at; what fails is taken back. */
 void event_place_core(struct event *e, enum event_core which, size_t value_at);
 int event_place_extension(struct event *e, struct span name, enum attribute_type type, size_t value_at) MUST_CHECK;
 /* The event has that extension; from now on it is only for rules and order. */

@@ -68,6 +68,14 @@ static int reject(struct passage *p, const char *format, ...) {
     return 0;
 }
 
+/* What doesn't fit is left out; what follows may fit, and may be the key that the row is held by. */
+static int unless_too_large(struct passage *p, int r) {
+    if (r != -EMSGSIZE)
+        return r;
+    return reject(p, "the row is larger than %zu bytes or has more than %d extensions", p->event->storage.max,
+                  EVENT_EXTENSIONS_MAX);
+}
+
 static int reject_column(struct passage *p, enum row_role role, const char *fault) {
     return reject(p, "column %s %s", ROLE_NAMES[role], fault);
 }
@@ -311,7 +319,7 @@ static int take_extension_map(struct passage *p, const struct row_column *column
     while (r == 0) {
         r = json_walk_next(&walk, &name, &member);
         if (r == 0 && name_is_free(p, name.text))
-            r = add_json_extension(p, name.text, &member);
+            r = unless_too_large(p, add_json_extension(p, name.text, &member));
     }
     if (r == JSON_E_INVALID)
         return reject_column(p, ROW_EXTENSIONS, "is no JSON object of attribute names and values");
@@ -339,7 +347,7 @@ static int take_extensions(struct passage *p, const struct row *row) {
         if (column->role == ROW_EXTENSIONS)
             r = take_extension_map(p, column, row->values[i]);
         else if (column->role == ROW_EXTENSION)
-            r = take_mapped_extension(p, column, row->values[i]);
+            r = unless_too_large(p, take_mapped_extension(p, column, row->values[i]));
     }
     return r;
 }
@@ -427,18 +435,15 @@ int row_to_event(const struct row *row, const struct row_options *options, struc
     struct passage p = {.options = options, .event = e, .reterr = reterr};
     int r = 0;
     for (size_t i = 0; i < row->count && r == 0; i++)
-        r = take_column(&p, &row->columns[i], row->values[i]);
+        r = unless_too_large(&p, take_column(&p, &row->columns[i], row->values[i]));
     if (r == 0)
-        r = take_constants(&p);
+        r = unless_too_large(&p, take_constants(&p));
     if (r == 0)
         r = take_extensions(&p, row);
     if (r == 0)
         r = check(&p);
     if (r == 0 && !p.rejected)
-        r = take_data(&p);
-    if (r == -EMSGSIZE)
-        r = reject(&p, "the row is larger than %zu bytes or has more than %d extensions", e->storage.max,
-                   EVENT_EXTENSIONS_MAX);
+        r = unless_too_large(&p, take_data(&p));
     if (r == 0 && p.rejected)
         return ROW_E_REJECTED;
     return r;

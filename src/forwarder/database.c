@@ -12,6 +12,9 @@
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
 #define SAVE_AGAIN_US (1 * CLOCK_US_PER_S)
 #define NOTE_MAX_BYTES 65536
+/* Connections that have lived so long were no failed attempt: waits begin at their
+ * least again. Else what fails with each read would be read, and sent, ten times a second. */
+#define STEADY_US (5 * CLOCK_US_PER_S)
 
 /* The steps in their order; each waits for the one signal that leads on. */
 enum phase {
@@ -35,6 +38,7 @@ struct database {
     enum phase phase;
     struct backoff backoff;
     int64_t retry_at_us;
+    int64_t up_since_us;
 
     bool new_checkpoint;
     int64_t checkpoint_position;
@@ -131,6 +135,8 @@ static void close_both(struct database *d, int64_t retry_at_us) {
 }
 
 static enum database_signal go_down(struct database *d, int64_t now_us) {
+    if (d->phase == PHASE_UP && now_us - d->up_since_us >= STEADY_US)
+        backoff_reset(&d->backoff);
     close_both(d, now_us + backoff_next_us(&d->backoff));
     return DATABASE_DOWN;
 }
@@ -186,11 +192,11 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
     return DATABASE_NONE;
 }
 
-static enum database_signal come_up(struct database *d) {
+static enum database_signal come_up(struct database *d, int64_t now_us) {
     d->phase = PHASE_UP;
+    d->up_since_us = now_us;
     d->ups++;
     d->checkpoint_position = checkpoint_row(d->checkpoint)->position;
-    backoff_reset(&d->backoff);
     return DATABASE_UP;
 }
 
@@ -201,7 +207,7 @@ static enum database_signal on_created(struct database *d, int64_t now_us, struc
         return go_down(d, now_us);
     }
     d->new_checkpoint = true;
-    return come_up(d);
+    return come_up(d, now_us);
 }
 
 static void open_source(struct database *d, struct span cursor, int64_t now_us, struct error *reterr, bool *ret_refused) {
@@ -281,7 +287,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
     case SOURCE_OPENED:
         if (!checkpoint_has_row(d->checkpoint))
             return print_and_create(d, now_us, reterr);
-        return come_up(d);
+        return come_up(d, now_us);
     case SOURCE_ROW:
         return DATABASE_ROW;
     case SOURCE_MARK:

@@ -304,12 +304,20 @@ static enum source_signal on_head(struct source *s, struct error *reterr) {
     return r == 0 ? SOURCE_NONE : misfit(reterr);
 }
 
+/* The inspection has seen NOT NULL, but a table can be altered, and its children too. */
+static enum source_signal no_position(struct error *reterr) {
+    error_set(reterr, ERROR_CONFIG, "a row has no position (NULL): looking at the table again");
+    return SOURCE_FAILED;
+}
+
 static enum source_signal on_data(struct source *s, struct error *reterr) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < s->sql.count; i++) {
         s->values[i] = pgconn_value(s->tail, SNAPSHOT_HEAD_COLUMNS + (int)i);
         bytes += s->values[i].len;
     }
+    if (span_absent(s->values[s->sql.position]))
+        return no_position(reterr);
     bool keep;
     int r = plan_row(s->plan, read_int8(s->values[s->sql.position]), bytes, &keep);
     if (r < 0)

@@ -152,6 +152,17 @@ class Moves(Checkpoint):
         self.assertEqual(len({m.id for m in messages}), 10000)
         self.assertLessEqual(len(messages) - 10000, 2 * 600)
 
+    def test_what_fails_with_each_read_is_not_sent_again_all_the_time(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.db.insert(id="1", type="a.b", position=1)
+        self.db.insert(id="2", type="a.b", position=2 ** 63 - 1)    # stands for "all" in a place
+        d.wait_state("disconnected")
+        stays(lambda: d.status()["counts"]["reconnects"] < 10, 4, "reconnects are far apart")
+        self.db.sql("DELETE FROM event WHERE id = '2'")
+        self.wait_saved(1)
+        d.wait_state("idle")
+
     def test_either_connection_to_the_database_may_be_ended(self):
         d = self.daemon_for()
         d.wait_state("idle")

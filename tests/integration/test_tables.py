@@ -142,6 +142,17 @@ class Unfit(Case):
         self.db.insert_many(5, first=11, streams=1)
         self.assertEqual(self.receive_ids(5), [str(i) for i in range(11, 16)])
 
+    def test_a_row_without_position_is_refused_with_the_statement_that_mends_it(self):
+        self.db.sql("""CREATE TABLE event (position bigint NOT NULL UNIQUE, id text, source text DEFAULT '/s',
+                type text DEFAULT 'a.b', xid xid8 NOT NULL DEFAULT pg_current_xact_id());
+            CREATE INDEX ON event (xid, position)""")
+        d = self.daemon()
+        d.wait_state("idle")
+        self.db.sql("ALTER TABLE event ALTER position DROP NOT NULL; INSERT INTO event (id) VALUES ('1')")
+        d.wait_state("refused")
+        d.wait_log("ALTER COLUMN \"position\" SET NOT NULL")
+        self.assert_queue_empty()
+
     def test_a_column_named_but_not_there_is_refused_by_name(self):
         self.db.create_event_table()
         d = self.daemon_for(source={"columns": {"subject": "no_such_column", "data": "nor_this"}})

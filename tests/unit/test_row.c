@@ -481,6 +481,22 @@ START_TEST(a_row_over_the_maximum_of_the_event_is_rejected) {
 }
 END_TEST
 
+START_TEST(a_row_over_the_maximum_can_be_held_by_its_key) {
+    char big[200];
+    memset(big, 'x', sizeof big);
+    event_done(&event);
+    event_init(&event, 100);
+    rows_add(&rows, ROW_SUBJECT, ROW_FORM_TEXT, (struct span){big, sizeof big});
+    rows_text(&rows, ROW_STREAM_ID, "s");
+    rows_add(&rows, ROW_EXTENSIONS, ROW_FORM_JSON,
+             SPAN_LITERAL("{\"a\":\"01234567890123456789012345678901234567890123456789\",\"t\":\"u\"}"));
+    expect_rejected("100 bytes");
+    ck_assert_int_eq(event.position, 7);
+    expect_attribute("streamid", "s");
+    expect_attribute("t", "u");
+}
+END_TEST
+
 START_TEST(too_many_extensions_are_rejected) {
     for (int i = 0; i < EVENT_EXTENSIONS_MAX; i++) { /* and position */
         char *name = rows.bytes + 500 + i * 8;
@@ -569,6 +585,7 @@ int main(void) {
     tcase_add_test(cases, null_data_is_no_data);
     tcase_add_test(cases, data_over_the_maximum_is_rejected_whether_loaded_or_not);
     tcase_add_test(cases, a_row_over_the_maximum_of_the_event_is_rejected);
+    tcase_add_test(cases, a_row_over_the_maximum_can_be_held_by_its_key);
     tcase_add_test(cases, too_many_extensions_are_rejected);
     tcase_add_test(cases, out_of_memory_is_an_ordinary_answer);
     tcase_add_test(cases, random_bytes_are_taken_or_rejected);
