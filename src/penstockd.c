@@ -133,8 +133,9 @@ static int load(struct daemon *d, const char *path) {
     if (r == 0)
         return 0;
     struct log_fields fields = {.message_id = MESSAGE_ID_CONFIGURATION_REFUSED};
-    log_say(LOG_LEVEL_ERR, &fields, "%s is refused (%zu errors): mend them and start again; penstock check shows the same",
-            path, diag_count(diag, DIAG_ERROR));
+    size_t errors = diag_count(diag, DIAG_ERROR);
+    log_say(LOG_LEVEL_ERR, &fields, "%s is refused (%zu error%s): mend them and start again; penstock check shows the same",
+            path, errors, errors == 1 ? "" : "s");
     return EXIT_CONFIGURATION;
 }
 

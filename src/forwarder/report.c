@@ -80,7 +80,8 @@ void report_saving(struct report *r, const char *words) {
 
 /* A statement that runs for so long: frozen server, stalled network, a lock on the event table. */
 static enum state_database database_of(const struct report *r, const struct report_view *v, int64_t now_us) {
-    if (r->database == STATE_DATABASE_UP && now_us - SILENT_US > database_busy_since_us(v->database))
+    bool asks = r->database == STATE_DATABASE_UP || r->database == STATE_DATABASE_NEW;
+    if (asks && now_us - SILENT_US > database_busy_since_us(v->database))
         return STATE_DATABASE_SILENT;
     return r->database;
 }
