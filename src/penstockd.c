@@ -1,4 +1,5 @@
 /* penstockd: front hall of the daemon: command line, signals, the main thread's loop, order of start and stop */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -132,8 +133,9 @@ static int load(struct daemon *d, const char *path) {
     if (r == 0)
         return 0;
     struct log_fields fields = {.message_id = MESSAGE_ID_CONFIGURATION_REFUSED};
-    log_say(LOG_LEVEL_ERR, &fields, "%s is refused (%zu errors): mend them and start again; penstock check shows the same",
-            path, diag_count(diag, DIAG_ERROR));
+    size_t errors = diag_count(diag, DIAG_ERROR);
+    log_say(LOG_LEVEL_ERR, &fields, "%s is refused (%zu error%s): mend them and start again; penstock check shows the same",
+            path, errors, errors == 1 ? "" : "s");
     return EXIT_CONFIGURATION;
 }
 
@@ -388,6 +390,19 @@ static enum log_level wanted_log_level(void) {
     return level && strcmp(level, "debug") == 0 ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
 }
 
+/* A connection attempt that was left behind (base/dial.h) may still be inside a
+ * library whose locks exit(3) would destroy below it. */
+static bool alone(void) {
+    int tasks = 0;
+    DIR *directory = opendir("/proc/self/task");
+    if (!directory)
+        return false;
+    for (struct dirent *entry; (entry = readdir(directory));)
+        tasks += entry->d_name[0] != '.';
+    closedir(directory);
+    return tasks == 1;
+}
+
 int main(int argc, char **argv) {
     const char *path = CONFIG_DEFAULT_PATH;
     int status = read_command_line(argc, argv, &path);
@@ -407,5 +422,7 @@ int main(int argc, char **argv) {
     status = load(&d, path);
     if (status == 0)
         status = serve(&d);
+    if (!alone())
+        _exit(status);
     return status;
 }

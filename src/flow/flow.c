@@ -182,6 +182,15 @@ bool flow_outcome(struct flow *f, int64_t now_us, uint64_t token, enum flow_outc
     return true;
 }
 
+bool flow_whose(const struct flow *f, uint64_t token, uint32_t *ret_slot, uint16_t *ret_destination) {
+    const struct wire_delivery *found = wire_find(f->wire, token);
+    if (!found || found->state == WIRE_GHOST)
+        return false;
+    *ret_slot = found->slot;
+    *ret_destination = found->destination;
+    return true;
+}
+
 void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token) {
     const struct wire_delivery *d = wire_find(f->wire, token);
     ASSERT(d);

@@ -91,6 +91,8 @@ void flow_sink_ready(struct flow *f, int64_t now_us, bool ready); /* takes submi
  * ret_slot (may be NULL): whose it is. FLOW_RETRY waits by `retry`; FLOW_LOST
  * goes again as soon as the sink is up; FLOW_REJECTED holds. */
 bool flow_outcome(struct flow *f, int64_t now_us, uint64_t token, enum flow_outcome outcome, uint32_t *ret_slot);
+/* Whose it is, while it is on the wire; false: nobody's any more. For messages, before flow_outcome. */
+bool flow_whose(const struct flow *f, uint64_t token, uint32_t *ret_slot, uint16_t *ret_destination);
 /* The sink didn't take it: as if it had not been wanted. */
 void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 

@@ -435,7 +435,11 @@ static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, in
         return CHECKPOINT_FAILED;
     if (made_by_another(c))
         return look(c, now_us) == 0 ? CHECKPOINT_NONE : lose(reterr);
-    error_prefix(reterr, "%s.checkpoint can't be made", c->schema.data);
+    error_prefix(reterr, "%s.checkpoint is not there and can't be made (create: true)", c->schema.data);
+    buf_clear(&c->note);
+    if (buf_addf(&c->note, "%s: give the role CREATE on the database, or run what `penstock schema` prints as one that has it",
+                 reterr->text) != 0 || buf_terminate(&c->note) != 0)
+        buf_clear(&c->note);
     return CHECKPOINT_MISSING;
 }
 

@@ -10,6 +10,7 @@
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
+#define SAVE_AGAIN_US (1 * CLOCK_US_PER_S)
 #define NOTE_MAX_BYTES 65536
 /* Connections that have lived so long were no failed attempt: waits begin at their
  * least again. Else what fails with each read would be read, and sent, ten times a second. */
@@ -44,6 +45,7 @@ struct database {
     bool save_wanted; /* asked for; waits until keep is free */
     struct source_mark save_mark;
     int64_t save_position;
+    int64_t save_after_us; /* one that was refused is sent again at a slower pace than it is wanted */
     bool save_gone;   /* its place was given up meanwhile: database_next reports it */
     bool saving;
     int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
@@ -113,9 +115,10 @@ int64_t database_deadline_us(const struct database *d) {
         return 0;
     if (d->phase == PHASE_CLOSED)
         return d->retry_at_us;
-    int64_t keep = pgconn_deadline_us(d->keep);
-    int64_t tail = pgconn_deadline_us(d->tail);
-    return keep < tail ? keep : tail;
+    int64_t keep_us = pgconn_deadline_us(d->keep), tail_us = pgconn_deadline_us(d->tail);
+    int64_t deadline_us = keep_us < tail_us ? keep_us : tail_us;
+    bool save_waits = d->save_wanted && !checkpoint_busy(d->checkpoint);
+    return save_waits && d->save_after_us < deadline_us ? d->save_after_us : deadline_us;
 }
 
 /* Both connections go, whichever died. */
@@ -256,6 +259,7 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         if (!d->saving)
             return go_down(d, now_us);
         d->saving = false;
+        d->save_after_us = now_us + SAVE_AGAIN_US;
         return DATABASE_SAVE_FAILED;
     case CHECKPOINT_LOST:
         return go_down(d, now_us);
@@ -324,7 +328,7 @@ static void use_keep(struct database *d, int64_t now_us) {
         int pid = d->cancel_pid;
         d->cancel_pid = 0;
         note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
-    } else if (d->save_wanted) {
+    } else if (d->save_wanted && now_us >= d->save_after_us) {
         start_save(d, now_us);
     }
 }
@@ -444,6 +448,11 @@ uint64_t database_dropped(const struct database *d) {
 
 bool database_connected(const struct database *d) {
     return d->phase == PHASE_UP;
+}
+
+int64_t database_busy_since_us(const struct database *d) {
+    int64_t keep_us = pgconn_busy_since_us(d->keep), tail_us = pgconn_busy_since_us(d->tail);
+    return keep_us < tail_us ? keep_us : tail_us;
 }
 
 const char *database_note(const struct database *d) {

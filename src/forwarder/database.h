@@ -53,6 +53,8 @@ void database_release(struct database *d, uint64_t oldest_target);
 
 /* For messages and status. */
 bool database_connected(const struct database *d);
+/* Since when the longest of its statements has been running; CLOCK_NEVER: none is. */
+int64_t database_busy_since_us(const struct database *d);
 const char *database_note(const struct database *d);
 int64_t database_next_attempt_us(const struct database *d); /* CLOCK_NEVER while one runs or it is up */
 int64_t database_checkpoint_position(const struct database *d); /* of the loaded or saved row; INT64_MIN: none */

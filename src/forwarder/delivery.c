@@ -26,6 +26,7 @@ struct slot {
     struct event event;
     uint16_t destinations[RULE_DESTINATIONS_MAX];
     uint16_t destination_count;
+    uint16_t failed; /* which of them is spoken of in reason */
     char *reason; /* REASON_MAX bytes once it was needed; "" otherwise NULL */
 };
 
@@ -145,8 +146,9 @@ static enum flow_verdict unmatched(struct delivery *d, struct slot *s, int64_t n
     if (d->options->on_unmatched == FORWARDER_POLICY_SKIP)
         return FLOW_SKIP;
     char why[REASON_MAX];
-    snprintf(why, sizeof why, "no rule matches type %.*s (%zu rules tried; on_unmatched: hold)",
-             SPAN_ARGS(event_core_value(&s->event, EVENT_TYPE)), rule_set_count(d->options->rules));
+    size_t rules = rule_set_count(d->options->rules);
+    snprintf(why, sizeof why, "no rule matches type %.*s (%zu rule%s tried; on_unmatched: hold)",
+             SPAN_ARGS(event_core_value(&s->event, EVENT_TYPE)), rules, rules == 1 ? "" : "s");
     set_reason(s, why);
     say_held(d, s, why, now_us);
     return FLOW_HOLD;
@@ -178,7 +180,7 @@ int delivery_row(struct delivery *d, const struct row *row, struct flow_mark mar
     struct slot *s = &d->slots[number];
     event_clear(&s->event, d->keep_bytes);
     clear_reason(s);
-    s->destination_count = 0;
+    s->destination_count = s->failed = 0;
     d->counts->read++;
 
     struct error error;
@@ -226,7 +228,7 @@ static bool render(struct delivery *d, const struct slot *s, uint16_t destinatio
 
 const char *delivery_describe(struct delivery *d, uint32_t slot) {
     const struct slot *s = &d->slots[slot];
-    if (s->destination_count == 0 || !render(d, s, 0))
+    if (s->destination_count == 0 || !render(d, s, s->failed))
         return "";
     return describe(d, &d->destination);
 }
@@ -273,6 +275,13 @@ static void say_outcome(struct delivery *d, uint32_t slot, enum sink_outcome_kin
             verb_of(kind), position, id, reason, next, more);
 }
 
+static void say_each(struct delivery *d, uint32_t slot, enum sink_outcome_kind kind) {
+    char position[24], id[256];
+    struct log_fields fields = fields_of(d, &d->slots[slot], position, id);
+    fields.destination = delivery_describe(d, slot);
+    log_say(LOG_LEVEL_DEBUG, &fields, "event at position %s (id %s), %s: %s", position, id, fields.destination, verb_of(kind));
+}
+
 static enum flow_outcome flow_outcome_of(enum sink_outcome_kind kind) {
     switch (kind) {
     case SINK_CONFIRMED:
@@ -310,12 +319,17 @@ static void count_outcome(struct forwarder_counts *counts, enum sink_outcome_kin
 
 static void settle(struct delivery *d, uint64_t token, enum sink_outcome_kind kind, const char *reason, int64_t now_us) {
     uint32_t slot;
+    uint16_t destination;
     /* An outcome of before a reload belongs to no slot any more. */
-    if (!flow_outcome(d->flow, now_us, token, flow_outcome_of(kind), &slot) || kind == SINK_CONFIRMED)
-        return;
-    set_reason(&d->slots[slot], reason ? reason : verb_of(kind));
-    if (kind != SINK_LOST)
-        say_outcome(d, slot, kind, d->slots[slot].reason ? d->slots[slot].reason : "", now_us);
+    bool known = flow_whose(d->flow, token, &slot, &destination);
+    if (known && kind != SINK_CONFIRMED) {
+        d->slots[slot].failed = destination;
+        set_reason(&d->slots[slot], reason ? reason : verb_of(kind));
+    }
+    if (known && log_wants(LOG_LEVEL_DEBUG))
+        say_each(d, slot, kind);
+    if (flow_outcome(d->flow, now_us, token, flow_outcome_of(kind), NULL) && kind != SINK_CONFIRMED && kind != SINK_LOST)
+        say_outcome(d, slot, kind, delivery_reason(d, slot), now_us);
 }
 
 void delivery_submit(struct delivery *d, const struct flow_want *want, int64_t now_us) {

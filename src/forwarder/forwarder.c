@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/limit.h"
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/message_id.h"
@@ -25,8 +24,6 @@
 #define ROWS_PER_TURN 1024
 /* Wants done in one turn, likewise. */
 #define WANTS_PER_TURN 4096
-/* A save that fails is tried again ten times a second, and said this often. */
-#define SAVE_FAILED_INTERVAL_US (5 * CLOCK_US_PER_S)
 
 struct forwarder {
     struct forwarder_options options;
@@ -37,7 +34,6 @@ struct forwarder {
     struct delivery *delivery;
     struct report *report;
     struct forwarder_counts counts;
-    struct limit save_limit;
 
     pthread_t thread;
     atomic_llong tick_us;
@@ -195,6 +191,7 @@ static void on_down(struct forwarder *f, enum state_database why, const struct e
     if (!f->database_up)
         return;
     f->database_up = false;
+    report_saving(f->report, NULL);
     /* Whether the last save took place only the next load can tell. */
     struct flow_view view;
     flow_view(f->flow, &view);
@@ -212,17 +209,8 @@ static void on_row(struct forwarder *f, int64_t now_us) {
 }
 
 static void on_save_failed(struct forwarder *f, const struct error *error, int64_t now_us) {
-    struct log_fields fields = {.forwarder = f->options.name, .error = error->text};
-    char more[64] = "";
-    uint64_t left_out;
+    report_saving(f->report, error->text);
     flow_save_failed(f->flow, now_us);
-    report_save(f->report, error->text);
-    if (!limit_allows(&f->save_limit, now_us, SAVE_FAILED_INTERVAL_US, 1, &left_out))
-        return;
-    if (left_out > 0)
-        snprintf(more, sizeof more, " (%" PRIu64 " more such failures since the last message)", left_out);
-    log_say(LOG_LEVEL_WARNING, &fields, "the checkpoint could not be saved: %s: the old one stands, trying again%s", error->text,
-            more);
 }
 
 /* One fact of the database. false: there is none. */
@@ -257,8 +245,8 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         return true;
     case DATABASE_SAVED:
         f->counts.checkpoint_writes = database_writes(f->database);
+        report_saving(f->report, NULL);
         flow_saved(f->flow, now_us);
-        report_save(f->report, "");
         database_release(f->database, flow_oldest_target(f->flow));
         return true;
     case DATABASE_SAVE_FAILED:

@@ -41,7 +41,11 @@ int forwarder_start(const struct forwarder_options *options, struct forwarder **
 /* Main thread. Asks for a clean stop until the deadline (monotonic); does not wait. */
 void forwarder_stop(struct forwarder *f, int64_t deadline_us);
 
-enum forwarder_end { FORWARDER_RUNNING, FORWARDER_ENDED_CLEAN, FORWARDER_ENDED_LATE /* events that had started will be sent again */ };
+enum forwarder_end {
+    FORWARDER_RUNNING,
+    FORWARDER_ENDED_CLEAN,
+    FORWARDER_ENDED_LATE, /* events that had started will be sent again */
+};
 /* Has its thread ended? */
 enum forwarder_end forwarder_ended(const struct forwarder *f);
 /* Joins and frees. Asserts that it has ended. */

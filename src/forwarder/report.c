@@ -16,12 +16,14 @@
 /* A refusal or two by the broker is its daily business; an event that was tried
  * this often and still does not go is held. */
 #define HELD_ATTEMPTS 2
+#define SILENT_US (5 * CLOCK_US_PER_S)
 
 struct report {
     const struct forwarder_options *options;
     enum state_database database;
     char database_words[FORWARDER_TEXT_MAX];
-    char save_words[FORWARDER_TEXT_MAX]; /* why the last save failed; "" */
+    bool unsavable;
+    char saving_words[512];
     bool sink_was_up;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
@@ -67,14 +69,22 @@ void report_free(struct report *r) {
 void report_database(struct report *r, enum state_database database, const char *words) {
     r->database = database;
     snprintf(r->database_words, sizeof r->database_words, "%s", words);
-    r->save_words[0] = '\0';
 }
 
-void report_save(struct report *r, const char *words) {
-    snprintf(r->save_words, sizeof r->save_words, "%s", words);
+void report_saving(struct report *r, const char *words) {
+    r->unsavable = words != NULL;
+    snprintf(r->saving_words, sizeof r->saving_words, "%s", words ? words : "");
 }
 
 /* What is true. --------------------------------------------------------- */
+
+/* A statement that runs for so long: frozen server, stalled network, a lock on the event table. */
+static enum state_database database_of(const struct report *r, const struct report_view *v, int64_t now_us) {
+    bool asks = r->database == STATE_DATABASE_UP || r->database == STATE_DATABASE_NEW;
+    if (asks && now_us - SILENT_US > database_busy_since_us(v->database))
+        return STATE_DATABASE_SILENT;
+    return r->database;
+}
 
 static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
     if (sink->connected) {
@@ -85,8 +95,6 @@ static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
 }
 
 static bool oldest_is_held(const struct flow *flow, const struct flow_view *view) {
-    if (!view->any_unsettled)
-        return false;
     switch (view->oldest_hold) {
     case FLOW_HOLD_NONE:
         return false;
@@ -100,11 +108,6 @@ static bool oldest_is_held(const struct flow *flow, const struct flow_view *view
     int64_t retry_us;
     flow_slot_hold(flow, view->oldest_slot, &attempts, &retry_us);
     return attempts >= HELD_ATTEMPTS;
-}
-
-/* Everything that was read has gone out, and no more is read: without a word it would look idle. */
-static bool save_is_stuck(const struct report *r, const struct flow_view *flow) {
-    return r->save_words[0] && flow->unsaved_full;
 }
 
 /* Why, and what ends it. ------------------------------------------------ */
@@ -122,8 +125,30 @@ static void say_next_attempt(char *resumes, size_t size, int64_t next_us, int64_
         snprintf(resumes, size, "with the next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
 }
 
+static void words_silent(const struct report *r, const struct report_view *v, int64_t now_us, struct words *w) {
+    int len = snprintf(w->reason, sizeof w->reason, "database '%s' does not answer a statement (frozen, a stalled network, or "
+                       "a lock on %s: pg_stat_activity shows application penstock/%s/…)", r->options->source_connection_name,
+                       r->options->source->table, r->options->name);
+    w->cause_len = (size_t)len;
+    snprintf(w->reason + len, sizeof w->reason - (size_t)len, ", for %.0f s",
+             (double)(now_us - database_busy_since_us(v->database)) / 1e6);
+    snprintf(w->resumes, sizeof w->resumes, "when it answers, or on a new connection after statement_timeout");
+}
+
+static void words_unsavable(const struct report *r, const struct report_view *v, const struct flow_view *flow,
+                            struct words *w) {
+    snprintf(w->reason, sizeof w->reason, "the checkpoint can't be saved: %s; after a restart all behind position %" PRId64
+             " would come again%s", r->saving_words, database_checkpoint_position(v->database),
+             flow->unsaved_full ? "; nothing more is read: window.unsaved is full" : "");
+    snprintf(w->resumes, sizeof w->resumes, "when a save succeeds, tried every second (for rights see penstock schema)");
+}
+
 static void words_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
                                int64_t now_us, struct words *w) {
+    if (database_of(r, v, now_us) == STATE_DATABASE_SILENT) {
+        words_silent(r, v, now_us, w);
+        return;
+    }
     if (r->database == STATE_DATABASE_DOWN) {
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words); /* begins with whom we talk to */
         say_next_attempt(w->resumes, sizeof w->resumes, database_next_attempt_us(v->database), now_us);
@@ -167,12 +192,6 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
         snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
 }
 
-static void words_stuck(const struct report *r, struct words *w) {
-    snprintf(w->reason, sizeof w->reason, "the checkpoint can't be saved: %s; nothing more is read: window.unsaved is full",
-             r->save_words);
-    snprintf(w->resumes, sizeof w->resumes, "when the database takes it, which is tried again all the time");
-}
-
 static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
                      const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -199,10 +218,10 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         snprintf(w->resumes, sizeof w->resumes, "when the broker's alarm ends");
         return;
     case FORWARDER_HELD:
-        if (oldest_is_held(v->flow, flow))
-            words_held(v, flow, now_us, w);
+        if (r->unsavable)
+            words_unsavable(r, v, flow, w);
         else
-            words_stuck(r, w);
+            words_held(v, flow, now_us, w);
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
@@ -283,10 +302,10 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
 
 /* The snapshot. --------------------------------------------------------- */
 
-static void fill_culprit(struct forwarder_culprit *c, enum forwarder_state state, const struct report_view *v,
-                         const struct flow_view *flow) {
+static void fill_culprit(const struct report *r, struct forwarder_culprit *c, enum forwarder_state state,
+                         const struct report_view *v, const struct flow_view *flow) {
     *c = (struct forwarder_culprit){0};
-    if (state != FORWARDER_HELD || !oldest_is_held(v->flow, flow))
+    if (state != FORWARDER_HELD || r->unsavable)
         return;
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     snprintf(c->kind, sizeof c->kind, "event");
@@ -321,11 +340,12 @@ static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
 static void fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
                  const struct sink_view *sink, int64_t now_us) {
     struct forwarder_stats *s = &r->stats;
-    fill_culprit(&s->culprit, state, v, flow);
+    fill_culprit(r, &s->culprit, state, v, flow);
     snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
     s->source_connected = database_connected(v->database);
     fill_since(&s->source_lost_us, !s->source_connected, now_us);
     fill_oldest(s, v, flow);
+    fill_since(&s->unsavable_since_us, r->unsavable, now_us);
     s->read_position = v->read_position;
     s->sink_connected = sink->connected;
     if (!sink->blocked)
@@ -338,7 +358,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
     s->lease_held = s->source_connected;
-    s->rows_wait = !flow->caught_up || save_is_stuck(r, flow); /* they may, and nobody looks */
+    s->rows_wait = !flow->caught_up;
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)
         s->last_settled_us = flow->last_settled_us;
@@ -365,11 +385,11 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     delivery_view(v->delivery, &sink);
     struct state_facts facts = {
         .stop = v->stop,
-        .database = r->database,
+        .database = database_of(r, v, now_us),
         .sink = sink_of(r, &sink),
         .paused = v->paused,
-        .oldest_held = oldest_is_held(v->flow, &flow),
-        .save_stuck = save_is_stuck(r, &flow),
+        .unsavable = r->unsavable,
+        .oldest_held = flow.any_unsettled && oldest_is_held(v->flow, &flow),
         .unsettled = flow.any_unsettled,
         .caught_up = flow.caught_up,
     };

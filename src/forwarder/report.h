@@ -16,8 +16,8 @@ void report_free(struct report *r);
 /* What the database said last: kept for the reason until it is up again. */
 void report_database(struct report *r, enum state_database database, const char *words);
 
-/* Why the checkpoint could not be saved; "": it was. Forgotten by report_database. */
-void report_save(struct report *r, const char *words);
+/* The last save failed with these words; NULL: it did not, or was made good. */
+void report_saving(struct report *r, const char *words);
 
 /* What the loop knows; borrowed for the call. */
 struct report_view {

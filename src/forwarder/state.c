@@ -6,6 +6,7 @@ static enum forwarder_state by_database(enum state_database database) {
     switch (database) {
     case STATE_DATABASE_NEW:
         return FORWARDER_STARTING;
+    case STATE_DATABASE_SILENT:
     case STATE_DATABASE_DOWN:
         return FORWARDER_DISCONNECTED;
     case STATE_DATABASE_REFUSED:
@@ -45,7 +46,7 @@ enum forwarder_state state_of(const struct state_facts *facts) {
     state = by_sink(facts->sink);
     if (state != FORWARDER_STATE_COUNT)
         return state;
-    if (facts->oldest_held || facts->save_stuck)
+    if (facts->unsavable || facts->oldest_held)
         return FORWARDER_HELD;
     return facts->unsettled || !facts->caught_up ? FORWARDER_DELIVERING : FORWARDER_IDLE;
 }

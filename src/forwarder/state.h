@@ -6,7 +6,8 @@
 
 /* Several are true together: blocked, held and disconnected say different
  * things about different peers. */
-enum state_database { STATE_DATABASE_NEW, STATE_DATABASE_UP, STATE_DATABASE_DOWN, STATE_DATABASE_REFUSED, STATE_DATABASE_AHEAD };
+enum state_database { STATE_DATABASE_NEW, STATE_DATABASE_UP, STATE_DATABASE_SILENT, STATE_DATABASE_DOWN,
+                      STATE_DATABASE_REFUSED, STATE_DATABASE_AHEAD };
 enum state_sink { STATE_SINK_NEW, STATE_SINK_UP, STATE_SINK_DOWN, STATE_SINK_BLOCKED };
 enum state_stop { STATE_RUNNING, STATE_STOPPING, STATE_STOPPED };
 
@@ -15,8 +16,8 @@ struct state_facts {
     enum state_database database;
     enum state_sink sink;
     bool paused;
+    bool unsavable;   /* the checkpoint could not be saved when it was tried last */
     bool oldest_held; /* the first event not settled does not move, for a reason of its own */
-    bool save_stuck;  /* the checkpoint can't be saved, and nothing more is read for it */
     bool unsettled;   /* events are read and not settled */
     bool caught_up;
 };

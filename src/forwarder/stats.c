@@ -22,22 +22,24 @@ const char *forwarder_state_name(enum forwarder_state state) {
     return state_names[state];
 }
 
+/* An idle forwarder settled its last event long ago: the wait counts from when rows began to wait. */
+static int64_t nothing_settled_since_us(const struct forwarder_stats *s) {
+    return s->last_settled_us > s->rows_wait_since_us ? s->last_settled_us : s->rows_wait_since_us;
+}
+
 double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us) {
-    if (!s->any_unsettled)
-        return 0;
-    int64_t lag_us = now_us - s->oldest_since_us;
-    if (s->oldest_recorded_wall_us != 0 && wall_us - s->oldest_recorded_wall_us > lag_us)
+    int64_t lag_us = 0;
+    if (s->any_unsettled)
+        lag_us = now_us - s->oldest_since_us;
+    if (s->rows_wait && s->rows_wait_since_us != 0 && now_us - nothing_settled_since_us(s) > lag_us)
+        lag_us = now_us - nothing_settled_since_us(s); /* rows that were not even read wait at least so long */
+    if (s->any_unsettled && s->oldest_recorded_wall_us != 0 && wall_us - s->oldest_recorded_wall_us > lag_us)
         lag_us = wall_us - s->oldest_recorded_wall_us;
     return lag_us > 0 ? (double)lag_us / (double)CLOCK_US_PER_S : 0;
 }
 
 static bool waits_on_purpose(enum forwarder_state state) {
     return state == FORWARDER_PAUSED || state == FORWARDER_STANDBY;
-}
-
-/* An idle forwarder settled its last event long ago: the wait counts from when rows began to wait. */
-static int64_t nothing_settled_since_us(const struct forwarder_stats *s) {
-    return s->last_settled_us > s->rows_wait_since_us ? s->last_settled_us : s->rows_wait_since_us;
 }
 
 static bool older(int64_t since_us, int64_t now_us, int64_t max_age_us) {
@@ -55,6 +57,8 @@ static const char *why_unhealthy(const struct forwarder_stats *s, int64_t now_us
         return "an event has waited longer than health.max_age";
     if (s->rows_wait && older(nothing_settled_since_us(s), now_us, max_age_us))
         return "rows wait and nothing has settled for health.max_age";
+    if (older(s->unsavable_since_us, now_us, max_age_us))
+        return "the checkpoint could not be saved for health.max_age";
     if (!s->source_connected && older(s->source_lost_us, now_us, max_age_us))
         return "the database has been away for health.max_age: what waits there can't be seen";
     return NULL;

@@ -67,6 +67,7 @@ struct forwarder_stats {
     char owner[FORWARDER_NAME_MAX];
     bool lease_held;
 
+    int64_t unsavable_since_us; /* the checkpoint can't be saved */
     bool any_unsettled;
     bool rows_wait;             /* the last read was full: more are there */
     int64_t rows_wait_since_us; /* when rows_wait became true; 0: unknown */

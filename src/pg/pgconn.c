@@ -30,6 +30,7 @@ struct pgconn {
     int watched_fd; /* its socket as the guard knows it: libpq forgets the number when the server hangs up */
     enum pgconn_state state;
     int64_t deadline_us;
+    int64_t sent_us; /* the outstanding statement */
     bool unflushed;
 
     char prepared[STATEMENTS_MAX][STATEMENT_NAME_MAX];
@@ -135,6 +136,10 @@ void pgconn_poll(const struct pgconn *c, struct pollfd *ret_fd) {
 
 int64_t pgconn_deadline_us(const struct pgconn *c) {
     return c->deadline_us;
+}
+
+int64_t pgconn_busy_since_us(const struct pgconn *c) {
+    return c->state == PGCONN_BUSY ? c->sent_us : CLOCK_NEVER;
 }
 
 /* The connection is gone; what libpq says about it comes first. */
@@ -272,6 +277,7 @@ int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struc
         types[i] = params[i].oid;
 
     c->state = PGCONN_BUSY;
+    c->sent_us = now_us;
     c->deadline_us = now_us + c->options->statement_timeout_us;
     c->failed = false;
     c->sqlstate[0] = '\0';

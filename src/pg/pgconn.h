@@ -40,6 +40,8 @@ void pgconn_close(struct pgconn *c);
 /* One entry for poll(2); fd -1 when there is nothing to wait for. */
 void pgconn_poll(const struct pgconn *c, struct pollfd *ret_fd);
 int64_t pgconn_deadline_us(const struct pgconn *c);
+/* When the outstanding statement was sent; CLOCK_NEVER without one. */
+int64_t pgconn_busy_since_us(const struct pgconn *c);
 /* Looks at what has come. 0; PGCONN_E_LOST with *reterr (dial failed, server
  * gone, deadline passed): the state is CLOSED then. */
 #define PGCONN_E_LOST 1

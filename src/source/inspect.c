@@ -336,8 +336,11 @@ static void look_at_rows(struct inspect *in) {
     CLEANUP(words_done) struct words w = {0};
     if (find_words(in, &w) != 0 || !is_true(pgconn_value(in->tail, 0)))
         return;
-    find(in, REFUSES, "%s holds rows with transaction ids that this server has not reached (restored or replicated from "
-         "another): they must be rebased to this server's, for which a command comes later", w.table.data);
+    /* 3 is the first ordinary id (FirstNormalTransactionId): older than any snapshot. */
+    find(in, REFUSES, "%s holds rows with transaction ids that this server has not reached (restored or replicated from another "
+         "server): make them old: UPDATE %s SET %s = '3' WHERE %s::text::xid8 >= pg_snapshot_xmax(pg_current_snapshot()); "
+         "those that were not sent yet are sent by a new start (delete the checkpoint row, set start: {position: N})",
+         w.table.data, w.table.data, w.xid.data, w.xid.data);
 }
 
 static void look_at_row(struct inspect *in) {

@@ -102,6 +102,7 @@ class Torture(Case):
         self.failures += 1
 
     def stop_daemon(self):
+        wait_until(self.penstockd.status)       # before it has begun, a SIGTERM just ends it
         self.assertIn(self.penstockd.stop(), (0, 1))
         self.look_at_checkpoint()
         self.penstockd.start()

@@ -128,6 +128,7 @@ class Limits(Broker):
         self.assertEqual(f["counts"]["rejected"], 1)
         d.wait_log("255")
         self.assertEqual(f["counts"]["published"], 2)       # nothing was written for it
+        self.wait_saved(1)
         self.assertEqual(self.db.checkpoint_position(), 1)
 
     def test_headers_that_fit_no_frame_are_held_and_the_connection_lives_on(self):

@@ -330,7 +330,7 @@ END_TEST
 START_TEST(rows_of_another_cluster_are_refused) {
     make_table();
     direct_run(pg, "INSERT INTO t.event (source, type, xid) VALUES ('/s', 'a', '999999999')");
-    expect_refused("must be rebased");
+    expect_refused("make them old: UPDATE");
 }
 END_TEST
 

@@ -11,7 +11,7 @@ static void for_all(void (*look)(const struct state_facts *, enum forwarder_stat
                 for (int bits = 0; bits < 32; bits++) {
                     struct state_facts facts = {.stop = stop, .database = database, .sink = sink,
                         .paused = bits & 1, .oldest_held = bits & 2, .unsettled = bits & 4, .caught_up = bits & 8,
-                        .save_stuck = bits & 16};
+                        .unsavable = bits & 16};
                     look(&facts, state_of(&facts), context);
                 }
 }
@@ -41,7 +41,7 @@ static void look_at_healthy_states(const struct state_facts *facts, enum forward
     ck_assert_int_eq(facts->database, STATE_DATABASE_UP);
     ck_assert_int_eq(facts->sink, STATE_SINK_UP);
     ck_assert(!facts->oldest_held);
-    ck_assert(!facts->save_stuck);
+    ck_assert(!facts->unsavable);
     ck_assert(!facts->paused);
 }
 
