@@ -41,8 +41,11 @@ void backoff_reset(struct backoff *b) {
 }
 
 int64_t backoff_delay_us(const struct backoff_options *options, uint32_t attempt, uint64_t *random) {
-    int64_t delay_us = options->initial_us;
-    for (uint32_t i = 1; i < attempt && delay_us < options->max_us && options->multiplier > 1; i++)
+    int64_t delay_us = options->initial_us, before_us = 0;
+    /* By a multiplier near 1 a short wait never grows, whatever the attempt. */
+    for (uint32_t i = 1; i < attempt && delay_us < options->max_us && delay_us != before_us; i++) {
+        before_us = delay_us;
         delay_us = grow(delay_us, options);
+    }
     return jitter(delay_us, random);
 }

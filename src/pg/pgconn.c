@@ -331,6 +331,7 @@ static int finish_statement(struct pgconn *c, struct error *reterr) {
     c->deadline_us = CLOCK_NEVER;
     if (!c->failed)
         return PGCONN_E_DONE;
+    c->failed = false; /* said: a connection that breaks later has words of its own */
     *reterr = c->failure;
     return PGCONN_E_FAILED;
 }

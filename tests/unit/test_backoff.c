@@ -83,6 +83,9 @@ START_TEST(a_multiplier_of_one_stays_where_it_is_at_once) {
     const struct backoff_options flat = {.initial_us = 1000, .max_us = 2000, .multiplier = 1};
     uint64_t random = 0;
     ck_assert_int_le(backoff_delay_us(&flat, UINT32_MAX, &random), 1000);
+    const struct backoff_options nearly_flat = {.initial_us = 1000, .max_us = 2000000, .multiplier = 1.0001};
+    for (int i = 0; i < 100; i++) /* each at once: in steps of an attempt these take minutes */
+        ck_assert_int_le(backoff_delay_us(&nearly_flat, UINT32_MAX, &random), 1000);
 }
 END_TEST
 
