@@ -164,13 +164,31 @@ class Moves(Checkpoint):
         self.wait_saved(1)
         d.wait_state("idle")
 
+    def test_a_checkpoint_that_cannot_be_saved_is_said_before_it_stops_all_reading(self):
+        d = self.daemon(self.configuration({"orders": self.forwarder(window={"unsaved": 10})}, health={"max_age": "1s"}))
+        d.wait_state("idle")
+        self.db.sql("""CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+            CREATE TRIGGER full_disk BEFORE UPDATE ON penstock.checkpoint FOR EACH ROW EXECUTE FUNCTION full_disk()""")
+        self.db.insert_many(10, streams=1)
+        self.receive(10)
+        self.assertIn("no space left", d.wait_state("held")["reason"])
+        self.db.insert_many(10, first=11, streams=1)
+        wait_until(lambda: d.get("/health")[0] == 503)
+        self.assertIsNone(d.status()["culprit"])
+        self.assertLess(d.log().count("be saved"), 4)
+        self.db.sql("DROP TRIGGER full_disk ON penstock.checkpoint")
+        self.assertEqual(self.receive_ids(10), [str(i) for i in range(11, 21)])
+        self.wait_saved(20)
+        d.wait_state("idle")
+
     def test_a_connection_that_was_ended_is_not_blamed_on_an_older_refusal(self):
         d = self.daemon_for()
         d.wait_state("idle")
         self.db.sql("""CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space'; END $$;
             CREATE TRIGGER no BEFORE UPDATE ON penstock.checkpoint FOR EACH ROW EXECUTE FUNCTION no()""")
         self.db.insert(id="1", type="a.b")
-        d.wait_state("held")
+        d.wait_log("can.t be saved")
         self.db.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%%/keep' "
                     "AND datname = current_database()")
         d.wait_log("disconnected: .*(terminating|closed the connection)")
