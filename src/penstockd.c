@@ -403,20 +403,26 @@ static bool alone(void) {
     return tasks == 1;
 }
 
-int main(int argc, char **argv) {
-    const char *path = CONFIG_DEFAULT_PATH;
-    int status = read_command_line(argc, argv, &path);
-    if (status >= 0)
-        return status;
-    log_open(wanted_log_level());
+/* First of all: a signal that comes while starting waits for the loop, instead
+ * of ending us without a word. sd_event_add_signal(3) wants them blocked, and in
+ * every thread. */
+static void take_signals(void) {
     signal(SIGPIPE, SIG_IGN);
-    /* sd_event_add_signal(3) wants them blocked, and in every thread. */
     sigset_t handled;
     sigemptyset(&handled);
     sigaddset(&handled, SIGTERM);
     sigaddset(&handled, SIGINT);
     sigaddset(&handled, SIGHUP);
     sigprocmask(SIG_BLOCK, &handled, NULL);
+}
+
+int main(int argc, char **argv) {
+    take_signals();
+    const char *path = CONFIG_DEFAULT_PATH;
+    int status = read_command_line(argc, argv, &path);
+    if (status >= 0)
+        return status;
+    log_open(wanted_log_level());
 
     struct daemon d = {.ended_fd = -1};
     status = load(&d, path);
