@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -16,6 +18,36 @@ from penstock import PENSTOCK, PENSTOCKD, Case, Proxy, free_port, main, penstock
 def run(*command, **keys):
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, **keys)
     return done.returncode, done.stdout, done.stderr
+
+
+class ServiceManager(Case):
+    """sd_notify(3), as a unit with Type=notify and WatchdogSec= sees it."""
+
+    def test_it_says_ready_feeds_the_watchdog_and_says_stopping(self):
+        self.db.create_event_table()
+        path = os.path.join(tempfile.mkdtemp(prefix="pk-"), "notify")
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(manager.close)
+        manager.bind(path)
+        manager.setblocking(False)
+        told = []
+
+        def was_told(what):
+            try:
+                while True:
+                    told.append(manager.recv(4096).decode())
+            except BlockingIOError:
+                pass
+            return sum(what in message for message in told)
+
+        d = self.daemon(self.configuration({"orders": self.forwarder()}),
+                        environment={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000000"})
+        wait_until(lambda: was_told("READY=1"), what=lambda: told)
+        wait_until(lambda: was_told("WATCHDOG=1") >= 3, what=lambda: told)
+        self.assertIn("1 forwarder", "".join(told))
+        self.assertEqual(d.stop(), 0)
+        self.assertTrue(was_told("STOPPING=1"), told)
 
 
 class Exits(Case):
