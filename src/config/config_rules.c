@@ -47,7 +47,7 @@ int config_rules_compile(const struct yaml_node *node, const char *key, struct d
     return 0;
 }
 
-/* What is literal can be checked once and for all (edge case 37). */
+/* What is literal can be checked once and for all. */
 static void check_literal(const struct destination_field *field, const struct template *t,
                           const struct yaml_node *node, struct diag *diag) {
     struct error error;

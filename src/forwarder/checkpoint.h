@@ -27,7 +27,7 @@ void checkpoint_free(struct checkpoint *c);
 /* Each starts one statement; its end comes by checkpoint_next. Asserts that none is outstanding. */
 int checkpoint_inspect(struct checkpoint *c, int64_t now_us) MUST_CHECK; /* server facts and our tables; creates them if asked */
 int checkpoint_load(struct checkpoint *c, int64_t now_us) MUST_CHECK;
-/* The first row of a new forwarder; the earlier one wins (edge case 7): then CHECKPOINT_LOADED with what is there. */
+/* The first row of a new forwarder; the earlier one wins: then CHECKPOINT_LOADED with what is there. */
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) MUST_CHECK;
 /* Conditional on owner, epoch and the previous cursor as they were loaded; the

@@ -200,7 +200,7 @@ static enum database_signal come_up(struct database *d, int64_t now_us) {
     return DATABASE_UP;
 }
 
-/* Another instance made the row first: the row wins, start over from it (edge case 7). */
+/* Another instance made the row first: the row wins, start over from it. */
 static enum database_signal on_created(struct database *d, int64_t now_us, struct error *reterr) {
     if (!span_equal(checkpoint_row(d->checkpoint)->cursor, buf_span(&d->cursor))) {
         error_set(reterr, ERROR_RETRY, "another instance has made the checkpoint row: starting from it");

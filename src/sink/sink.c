@@ -17,7 +17,7 @@ const struct option sink_options_table[] = {
         .kind = OPTION_DURATION,
         .offset = offsetof(struct sink_options, ack_timeout_us),
         .fallback = "5s",
-        .min = 1000, /* "1ms": edge case 45 */
+        .min = 1000, /* "1ms" */
         .max = INT64_C(3600) * 1000 * 1000,
         .summary = "how long a confirm may take before the connection is renewed; stands still while the broker blocks",
     },

@@ -50,7 +50,7 @@ enum source_signal {
     SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
     SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
     SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
-    SOURCE_AHEAD,     /* the checkpoint lies beyond the server (edge case 58): *reterr */
+    SOURCE_AHEAD,     /* the checkpoint lies beyond the server: *reterr */
     SOURCE_ROW,       /* source_row, source_row_mark */
     SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark */
     SOURCE_CANCEL,    /* cancel the backend source_cancel_pid through the other connection, then call source_cancelled */

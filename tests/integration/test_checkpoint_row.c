@@ -207,7 +207,7 @@ START_TEST(a_saved_row_is_loaded_byte_by_byte) {
 }
 END_TEST
 
-/* Edge case 8, as far as it goes without a lease. */
+/* As far as it goes without a lease. */
 START_TEST(of_two_that_loaded_the_second_to_save_is_refused_by_the_database) {
     struct instance a, b;
     start_fresh(&a);
@@ -269,12 +269,12 @@ START_TEST(a_row_that_an_operator_moved_or_deleted_is_not_overwritten) {
     ck_assert_int_eq(load(&a), CHECKPOINT_LOADED);
     direct_run(pg, "DELETE FROM " TABLE);
     ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_REFUSED);
-    ck_assert_int_eq(load(&a), CHECKPOINT_ABSENT); /* edge case 59: begins anew */
+    ck_assert_int_eq(load(&a), CHECKPOINT_ABSENT); /* begins anew */
     stop(&a);
 }
 END_TEST
 
-/* Edge case 7: the earlier one wins. */
+/* The earlier one wins. */
 START_TEST(of_two_that_start_together_the_first_row_stays) {
     struct instance a, b;
     start_fresh(&a);

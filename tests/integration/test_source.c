@@ -358,7 +358,7 @@ START_TEST(a_table_that_a_subscription_fills_is_refused_without_its_trigger) {
 }
 END_TEST
 
-/* Edge case 58. */
+/* A backup was restored: the row knows of transactions that the server has not reached. */
 START_TEST(a_cursor_from_beyond_the_server_is_ahead) {
     make_table();
     ck_assert_int_eq(reader_open(&reader, "{\"v\": 1, \"mode\": \"snapshot\", \"s\": \"5:999999999:\"}"), SOURCE_AHEAD);

@@ -89,7 +89,7 @@ START_TEST(a_snapshot_is_checked) {
 }
 END_TEST
 
-/* Edge case 56: refused with the value, nothing is reset. */
+/* Refused with the value, nothing is reset. */
 START_TEST(what_is_no_cursor_is_refused_with_the_value_and_the_way_out) {
     static const struct {
         const char *text, *says;

@@ -324,7 +324,7 @@ START_TEST(a_row_outside_the_subscription_moves_the_place_and_is_counted) {
     struct flow_want want;
     r.now_us += 2000000;
     ck_assert(flow_next(r.flow, r.now_us, &want));
-    ck_assert_int_eq(want.kind, FLOW_WANT_SAVE); /* edge case 15 */
+    ck_assert_int_eq(want.kind, FLOW_WANT_SAVE); /* the checkpoint moves although nothing was sent */
     rig_end(&r);
 }
 END_TEST
