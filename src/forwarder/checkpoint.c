@@ -299,6 +299,11 @@ static int keep_text(struct buf *b, struct span text, struct span *ret_text) {
     return r;
 }
 
+/* Our table has NOT NULL, but it lies in somebody's database. */
+static int64_t read_number(struct span text) {
+    return span_absent(text) ? 0 : strtoll(text.data, NULL, 10);
+}
+
 /* Columns as ROW_COLUMNS names them. */
 static int read_row(struct checkpoint *c) {
     struct span v[6];
@@ -311,8 +316,8 @@ static int read_row(struct checkpoint *c) {
         r = keep_text(&c->row_owner, v[3], &c->row.owner);
     if (r)
         return r;
-    c->row.position = strtoll(v[1].data, NULL, 10);
-    c->row.epoch = strtoll(v[4].data, NULL, 10);
+    c->row.position = read_number(v[1]);
+    c->row.epoch = read_number(v[4]);
     c->row.paused = span_is(v[5], "t");
     c->has_row = true;
     c->taken = c->task == TASK_CREATE;

@@ -233,6 +233,15 @@ class Refused(Checkpoint):
         self.assertEqual(self.place(), before)
         self.assert_queue_empty()
 
+    def test_a_row_that_lost_its_number_and_its_cursor(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.assertEqual(d.stop(), 0)
+        self.db.sql("""ALTER TABLE penstock.checkpoint ALTER position DROP NOT NULL, ALTER cursor DROP NOT NULL;
+            UPDATE penstock.checkpoint SET position = NULL, cursor = NULL""")
+        before = self.place()
+        self.assert_refused(d.start(), before, "cursor")
+
     def test_a_cursor_of_another_kind(self):
         d, before = self.with_cursor('{"position": 5}')
         self.assert_refused(d, before, "cursor|checkpoint")
