@@ -341,6 +341,6 @@ void rabbitmq_link_down(struct rabbitmq_link *l, bool politely) {
     amqp_destroy_connection(l->connection);
     l->connection = NULL;
     l->fd = -1;
-    l->full = false;
+    l->full = l->corked = false;
     clear_out(l);
 }

@@ -131,6 +131,7 @@ static void *expire_and_shut(void *argument) {
     while (!atomic_load(&stop)) {
         (void)guard_expire(argument, CLOCK_NEVER - 1);
         guard_shut(argument);
+        sched_yield(); /* glibc's mutexes are not fair */
     }
     return NULL;
 }
@@ -140,7 +141,7 @@ START_TEST(a_number_that_was_given_again_is_never_hit) {
     pthread_t watcher;
     atomic_store(&stop, false);
     ck_assert_int_eq(pthread_create(&watcher, NULL, expire_and_shut, g), 0);
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1000; i++) {
         struct pair watched = new_pair();
         guard_watch(g, watched.ours);
         guard_arm(g, watched.ours, 0);
