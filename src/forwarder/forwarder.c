@@ -194,7 +194,7 @@ static void on_down(struct forwarder *f, enum state_database why, const struct e
     /* Whether the last save took place only the next load can tell. */
     struct flow_view view;
     flow_view(f->flow, &view);
-    f->left_behind = view.in_flight + view.ghosts + view.unsaved;
+    f->left_behind = view.started + view.ghosts + view.unsaved;
     flow_database_down(f->flow, now_us);
 }
 
@@ -278,7 +278,7 @@ static void say_position(char *text, size_t size, int64_t position) {
 static void finish(struct forwarder *f, int64_t now_us) {
     struct flow_view view;
     flow_view(f->flow, &view);
-    uint32_t again = view.in_flight + view.ghosts + view.unsaved + f->left_behind;
+    uint32_t again = view.started + view.ghosts + view.unsaved + f->left_behind;
     f->late = now_us >= f->stop_deadline_us || f->left_behind > 0;
     f->stop = STATE_STOPPED;
 
