@@ -124,13 +124,8 @@ END_TEST
 START_TEST(a_destination_overrides_how_it_is_bound) {
     options.mode = BINDING_STRUCTURED;
     ck_assert_int_eq(build(1), 0);
-<<<<<<< HEAD
-    amqp_bytes_t type = message.properties.content_type;
-    ck_assert_ptr_nonnull(memmem(type.bytes, type.len, "cloudevents+json", 16));
-=======
     const amqp_bytes_t *type = &message.properties.content_type;
     ck_assert_ptr_nonnull(memmem(type->bytes, type->len, "cloudevents+json", 16));
->>>>>>> main
     ck_assert_int_eq(message.properties.headers.num_entries, 1);
 }
 END_TEST
