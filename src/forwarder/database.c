@@ -10,6 +10,7 @@
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
+#define NOTE_MAX_BYTES 65536
 
 /* The steps in their order; each waits for the one signal that leads on. */
 enum phase {
@@ -39,8 +40,13 @@ struct database {
     bool save_wanted; /* asked for; waits until keep is free */
     struct source_mark save_mark;
     int64_t save_position;
+    bool save_gone;   /* its place was given up meanwhile: database_next reports it */
     bool saving;
     int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
+
+    bool missing; /* our tables or rights: said together with what the event table lacks */
+    struct error missing_error;
+    struct buf note;
 
     bool lost; /* a call has failed: database_next reports it */
     struct error lost_error;
@@ -58,6 +64,7 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
     d->options = o;
     d->checkpoint_position = INT64_MIN;
     d->cursor = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    d->note = BUF_INIT(NOTE_MAX_BYTES);
     backoff_init(&d->backoff, &reconnect_backoff, seed);
     int r = pgconn_new(o->database, o->source_connection_name, o->name, "keep", guard, &d->keep);
     if (r == 0)
@@ -82,6 +89,7 @@ void database_free(struct database *d) {
     pgconn_free(d->tail);
     pgconn_free(d->keep);
     buf_done(&d->cursor);
+    buf_done(&d->note);
     free(d);
 }
 
@@ -97,7 +105,7 @@ void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_M
 }
 
 int64_t database_deadline_us(const struct database *d) {
-    if (d->lost)
+    if (d->lost || d->save_gone)
         return 0;
     if (d->phase == PHASE_CLOSED)
         return d->retry_at_us;
@@ -114,7 +122,7 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     checkpoint_reset(d->checkpoint);
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
-    d->save_wanted = d->saving = false;
+    d->save_wanted = d->save_gone = d->saving = false;
     d->cancel_pid = 0;
     d->lost = false;
 }
@@ -124,10 +132,24 @@ static enum database_signal go_down(struct database *d, int64_t now_us) {
     return DATABASE_DOWN;
 }
 
+/* One report of everything that is missing, of our tables and of the event table. */
+static void write_note(struct database *d) {
+    const char *ours = d->missing ? checkpoint_note(d->checkpoint) : "";
+    const char *table = source_note(d->source);
+    buf_clear(&d->note);
+    if (buf_addf(&d->note, "%s%s%s", ours, ours[0] && table[0] ? "\n" : "", table) != 0 || buf_terminate(&d->note) != 0)
+        buf_clear(&d->note);
+}
+
 static enum database_signal refuse(struct database *d, int64_t now_us) {
-    /* The notes must outlive the reset: checkpoint and source keep theirs until the next inspection. */
+    write_note(d);
     close_both(d, now_us + LOOK_AGAIN_US);
     return DATABASE_REFUSED;
+}
+
+static enum database_signal refuse_missing(struct database *d, int64_t now_us, struct error *reterr) {
+    *reterr = d->missing_error;
+    return refuse(d, now_us);
 }
 
 /* A call that could not be sent: reported by the next database_next. */
@@ -199,11 +221,14 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
     case CHECKPOINT_NONE:
         return DATABASE_NONE;
     case CHECKPOINT_INSPECTED:
+    case CHECKPOINT_MISSING:
+        d->missing = signal == CHECKPOINT_MISSING;
+        d->missing_error = *reterr;
+        if (d->phase != PHASE_KEEP_INSPECT) /* the row itself, looked at last */
+            return refuse(d, now_us);
         note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
         d->phase = PHASE_TAIL_DIAL;
         return DATABASE_NONE;
-    case CHECKPOINT_MISSING:
-        return refuse(d, now_us);
     case CHECKPOINT_LOADED:
         if (d->phase == PHASE_CREATE)
             return on_created(d, now_us, reterr);
@@ -237,6 +262,8 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
     case SOURCE_NONE:
         return DATABASE_NONE;
     case SOURCE_INSPECTED:
+        if (d->missing)
+            return refuse_missing(d, now_us, reterr);
         if (!same_server(d, reterr))
             return go_down(d, now_us);
         note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
@@ -273,8 +300,10 @@ static void start_save(struct database *d, int64_t now_us) {
     d->save_wanted = false;
     buf_clear(&d->cursor);
     int r = source_print_cursor(d->source, d->save_mark, &d->cursor);
-    /* flow was told of dropped targets and never saves one: what is left is memory. */
-    ASSERT(r != SOURCE_E_GONE);
+    if (r == SOURCE_E_GONE) { /* given up while the save waited for keep */
+        d->save_gone = true;
+        return;
+    }
     if (r == 0)
         r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), d->save_position, now_us);
     note_failure(d, r, "saving the checkpoint");
@@ -325,6 +354,11 @@ static enum database_signal next_signal(struct database *d, int64_t now_us, stru
 }
 
 static enum database_signal pull(struct database *d, int64_t now_us, struct error *reterr) {
+    if (d->save_gone) {
+        d->save_gone = false;
+        error_set(reterr, ERROR_RETRY, "the place to save was given up for newer ones");
+        return DATABASE_SAVE_FAILED;
+    }
     enum database_signal signal = next_signal(d, now_us, reterr);
     use_keep(d, now_us);
     return signal;
@@ -367,7 +401,7 @@ void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t 
 
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us) {
     ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->save_wanted);
+    ASSERT(!d->save_wanted && !d->save_gone);
     ASSERT(!d->saving);
     d->save_wanted = true;
     d->save_mark = mark;
@@ -406,8 +440,9 @@ bool database_connected(const struct database *d) {
 }
 
 const char *database_note(const struct database *d) {
-    const char *note = checkpoint_note(d->checkpoint);
-    return note[0] ? note : source_note(d->source);
+    if (d->phase == PHASE_UP)
+        return source_note(d->source);
+    return d->note.len > 0 ? d->note.data : "";
 }
 
 int64_t database_next_attempt_us(const struct database *d) {
