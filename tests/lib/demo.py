@@ -249,14 +249,25 @@ class Demo:
         ]:
             print(f"\n  # {what}\n  {command}")
 
+    def end_daemon(self):
+        """Ours, or the one that --keep left (if the process of that number is still it)."""
+        if self.daemon:
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(25)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+            return
+        with open(self.pid_file) as f:
+            pid = int(f.read())
+        with open(f"/proc/{pid}/cmdline") as f:
+            if self.config_file in f.read():
+                os.kill(pid, signal.SIGTERM)
+                wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 25)
+
     def clean(self):
         try:
-            with open(self.pid_file) as f:
-                pid = int(f.read())
-            with open(f"/proc/{pid}/cmdline") as f:
-                if self.config_file in f.read():
-                    os.kill(pid, signal.SIGTERM)
-                    wait_until(lambda: not os.path.exists(f"/proc/{pid}") or (self.daemon and self.daemon.poll() is not None), 25)
+            self.end_daemon()
         except (OSError, ValueError):
             pass
         for server in (self.postgres, self.rabbitmq):
