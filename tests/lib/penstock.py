@@ -268,18 +268,22 @@ class RabbitMQ(Server):
         there = channel.queue_declare(queue, passive=True).method.message_count
         wanted = there if limit is None else min(limit, there)
         messages = []
-        if wanted > 0:
-            channel.basic_qos(prefetch_count=min(wanted, 2000))
-            # Acknowledged by hundreds; what was handed over beyond `wanted` goes back to its place.
+        while len(messages) < wanted:
+            # A batch is acknowledged when no consumer is left: the broker never hands over more than is taken. What
+            # it had handed over besides would go back to its place only later, and the next take would miss it.
+            batch = min(wanted - len(messages), 2000)
+            channel.basic_qos(prefetch_count=batch)
             for method, properties, body in channel.consume(queue, inactivity_timeout=2):
                 if method is None:
+                    wanted = 0      # somebody else took it
                     break
                 messages.append(Message(method, properties, body))
-                if len(messages) % 500 == 0 or len(messages) == wanted:
-                    channel.basic_ack(method.delivery_tag, multiple=True)
-                if len(messages) == wanted:
+                last, batch = method.delivery_tag, batch - 1
+                if batch == 0:
                     break
             channel.cancel()
+            if messages:
+                channel.basic_ack(last, multiple=True)
         channel.close()
         return messages
 
