@@ -21,6 +21,12 @@ static struct row_options row_of(const struct config_forwarder *from) {
     };
 }
 
+/* A sink that keeps the order on the wire needs no limit; across all keys no sink can. */
+static uint32_t key_in_flight_of(const struct config_forwarder *from) {
+    bool pipelined = from->sink_connection->sink->pipelines_keys && from->order == FLOW_BY_KEY;
+    return (uint32_t)(pipelined ? from->window_events : from->order_in_flight);
+}
+
 static struct flow_options flow_of(const struct config_forwarder *from) {
     const struct sink_options *sink = from->sink_options;
     int64_t in_flight = sink->in_flight > 0 ? sink->in_flight : (from->window_events + 1) / 2;
@@ -30,7 +36,7 @@ static struct flow_options flow_of(const struct config_forwarder *from) {
         .unsaved = (uint32_t)from->window_unsaved,
         .sink_in_flight = (uint32_t)in_flight,
         .order = from->order,
-        .key_in_flight = (uint32_t)from->order_in_flight,
+        .key_in_flight = key_in_flight_of(from),
         .retry = from->retry,
         .poll_min_us = from->poll_min_us,
         .poll_max_us = from->poll_max_us,

@@ -10,6 +10,15 @@ static void release_texts(struct option_texts *texts) {
     *texts = (struct option_texts){0};
 }
 
+static void release_properties(struct option_properties *properties) {
+    for (size_t i = 0; i < properties->count; i++) {
+        free(properties->items[i].name);
+        secret_done(&properties->items[i].value);
+    }
+    free(properties->items);
+    *properties = (struct option_properties){0};
+}
+
 static void release_text(char **text) {
     free(*text);
     *text = NULL;
@@ -25,6 +34,9 @@ static void release_member(enum option_kind kind, void *member) {
         return;
     case OPTION_TEXTS:
         release_texts(member);
+        return;
+    case OPTION_PROPERTIES:
+        release_properties(member);
         return;
     case OPTION_BOOLEAN:
     case OPTION_INTEGER:

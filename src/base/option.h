@@ -20,11 +20,34 @@ enum option_kind {
     OPTION_CHOICE,   /* int: index into choices */
     OPTION_SECRET,   /* struct secret */
     OPTION_TEXTS,    /* struct option_texts: a list of texts */
+    OPTION_PROPERTIES, /* struct option_properties: every key of the mapping that no other option has */
 };
 
 struct option_texts {
     char **items; /* owned, as are the items */
     size_t count;
+};
+
+/* A setting of a library that has hundreds of them, as it was written. */
+struct option_property {
+    char *name;
+    struct secret value; /* SECRET_INLINE: the text in the file */
+};
+
+/* Owned; by order of the file, each name once. */
+struct option_properties {
+    struct option_property *items;
+    size_t count;
+};
+
+/* What may stand among them: asked for each at load. */
+struct option_property_rules {
+    /* value absent: it stands elsewhere ({credential: …}). 0; -EINVAL with *reterr saying what is allowed; -ENOMEM. */
+    int (*check)(struct span name, struct span value, struct error *reterr);
+    /* Never shown, and warned about when it stands in the file. */
+    bool (*secret)(struct span name);
+    /* Number i of the names there are, for "did you mean"; NULL behind the last. */
+    const char *(*name)(size_t i);
 };
 
 /* One key. A room exports `const struct option NOUN_options_table[]`, ended by
@@ -43,6 +66,7 @@ struct option {
     const char *summary;  /* what it does, half a sentence */
     /* Further rule for a given text; 0; -EINVAL with *reterr saying what is allowed; -ENOMEM. */
     int (*check)(struct span text, struct error *reterr);
+    const struct option_property_rules *properties; /* OPTION_PROPERTIES; its key is for messages only */
 };
 
 #define OPTION_END {.key = NULL}

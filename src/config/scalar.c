@@ -149,6 +149,7 @@ static int read_member(const struct option *o, struct span text, void *member, s
         return read_text(text, member);
     case OPTION_SECRET:
     case OPTION_TEXTS:
+    case OPTION_PROPERTIES:
         break;
     }
     log_bug(__FILE__, __LINE__, "not a scalar");
@@ -182,6 +183,7 @@ int scalar_add(const struct option *o, const void *options, struct buf *b) {
         return buf_add_span(b, span_of(*(char *const *)member));
     case OPTION_SECRET:
     case OPTION_TEXTS:
+    case OPTION_PROPERTIES:
         break;
     }
     log_bug(__FILE__, __LINE__, "not a scalar");

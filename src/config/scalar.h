@@ -6,7 +6,7 @@
 #include "base/option.h"
 
 /* Reads text into the option's member of *options, for every kind but
- * OPTION_SECRET and OPTION_TEXTS. The member owns nothing before. 0; -ENOMEM;
+ * OPTION_SECRET, OPTION_TEXTS and OPTION_PROPERTIES. The member owns nothing before. 0; -ENOMEM;
  * -EINVAL with *reterr: what is wrong and what is allowed. */
 int scalar_read(const struct option *o, struct span text, void *options, struct error *reterr) MUST_CHECK;
 

@@ -277,6 +277,8 @@ static void write_option(struct writer *w, const struct option *o, const char *k
     case OPTION_TEXTS:
         write_texts(w, key, member);
         return;
+    case OPTION_PROPERTIES: /* no table has any yet */
+        return;
     case OPTION_TEXT:
         text = span_of(*(char *const *)member);
         if (mask_texts)

@@ -40,6 +40,7 @@ struct delivery {
     size_t keep_bytes;
     struct hash_key hash_key;
     struct span order_attribute;
+    struct span *named; /* by the rules, for the sink */
     struct destination destination; /* scratch: filled for one submit */
     char described[512];
     bool sink_up;
@@ -49,6 +50,15 @@ struct delivery {
 
 static int open_sink(struct delivery *d, struct guard *guard, uint64_t seed) {
     const struct forwarder_options *o = d->options;
+    size_t destinations = rule_set_destinations(o->rules), named = 0;
+    d->named = calloc(destinations + 1, sizeof *d->named);
+    if (!d->named)
+        return -ENOMEM;
+    for (size_t i = 0; i < destinations; i++) {
+        struct span literal = rule_set_literal(o->rules, i, 0);
+        if (!span_absent(literal))
+            d->named[named++] = literal;
+    }
     struct sink_setup setup = {
         .forwarder = o->name,
         .connection_name = o->sink_connection_name,
@@ -57,6 +67,9 @@ static int open_sink(struct delivery *d, struct guard *guard, uint64_t seed) {
         .in_flight = o->flow.sink_in_flight,
         .guard = guard,
         .seed = seed,
+        .named = d->named,
+        .named_count = named,
+        .names_more = named < destinations,
     };
     return o->sink_kind->open(&setup, &d->sink);
 }
@@ -99,6 +112,7 @@ void delivery_free(struct delivery *d) {
         free(d->slots[i].reason);
     }
     free(d->slots);
+    free(d->named);
     destination_done(&d->destination);
     free(d);
 }
@@ -365,6 +379,15 @@ void delivery_flush(struct delivery *d) {
     d->sink->kind->flush(d->sink);
 }
 
+static void say_notices(struct delivery *d) {
+    struct sink_notice notice;
+    while (d->sink->kind->notice && d->sink->kind->notice(d->sink, &notice)) {
+        struct log_fields fields = {.forwarder = d->options->name};
+        log_say(notice.warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, &fields, "connection '%s': %s",
+                d->options->sink_connection_name, notice.text);
+    }
+}
+
 void delivery_work(struct delivery *d, int64_t now_us) {
     const struct sink_kind *kind = d->sink->kind;
     kind->work(d->sink, now_us);
@@ -373,6 +396,7 @@ void delivery_work(struct delivery *d, int64_t now_us) {
         count_outcome(d->counts, outcome.kind);
         settle(d, outcome.token, outcome.kind, outcome.reason, now_us);
     }
+    say_notices(d);
 
     /* Down only after its tokens are lost (flow.h); up and down within one turn can't be: connecting takes one. */
     struct sink_view view;

@@ -161,6 +161,16 @@ int rule_set_add_header(struct rule_set *s, struct span name, struct template *t
     return r;
 }
 
+size_t rule_set_destinations(const struct rule_set *s) {
+    return s->destination_count;
+}
+
+struct span rule_set_literal(const struct rule_set *s, size_t destination, size_t field) {
+    ASSERT(destination < s->destination_count && field < DESTINATION_FIELDS_MAX);
+    const struct template *t = s->destinations[destination].fields[field];
+    return t ? template_literal(t) : SPAN_ABSENT;
+}
+
 size_t rule_set_count(const struct rule_set *s) {
     return s->rule_count;
 }

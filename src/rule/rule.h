@@ -25,6 +25,11 @@ int rule_set_add_destination(struct rule_set *s, const void *options) MUST_CHECK
 int rule_set_add_field(struct rule_set *s, size_t field, struct template *t) MUST_CHECK;
 int rule_set_add_header(struct rule_set *s, struct span name, struct template *t) MUST_CHECK;
 
+/* Of all rules. */
+size_t rule_set_destinations(const struct rule_set *s);
+/* The field's text, if nothing of it comes from an event; else (or not given) absent. */
+struct span rule_set_literal(const struct rule_set *s, size_t destination, size_t field);
+
 size_t rule_set_count(const struct rule_set *s);
 struct span rule_name(const struct rule_set *s, size_t rule);
 

@@ -31,6 +31,16 @@ struct sink_setup {
     uint32_t in_flight;          /* resolved; the most tokens accepted and open at once */
     struct guard *guard;         /* its sockets are watched there */
     uint64_t seed;               /* for jitter */
+    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination. */
+    const struct span *named;
+    size_t named_count;
+    bool names_more; /* templates will name others */
+};
+
+/* Something that whoever runs the broker should know and nothing waits for: a topic that would lose its only copy. */
+struct sink_notice {
+    bool warning;
+    const char *text; /* a sentence; valid until the next call of the sink */
 };
 
 enum sink_outcome_kind {
@@ -85,6 +95,9 @@ struct sink_kind {
     const struct option *destination_options_table; /* keys at a destination beside the fields */
     const struct destination_field *fields;
     uint32_t default_window_events;
+    /* Messages of one ordering key arrive in the order of their submits, however many are on the wire: the key's
+     * in_flight doesn't count. Then what follows a message that failed must fail, too. */
+    bool pipelines_keys;
 
     /* No connection is made yet: work does that. */
     int (*open)(const struct sink_setup *setup, struct sink **ret_sink);
@@ -107,6 +120,8 @@ struct sink_kind {
     /* Gives the connection up and makes a new one: every open token gets SINK_LOST. */
     void (*renew)(struct sink *s, int64_t now_us, const char *reason);
     void (*view)(const struct sink *s, struct sink_view *ret_view);
+    /* true: *ret_notice is the next one, said once. May be NULL: there is never one. */
+    bool (*notice)(struct sink *s, struct sink_notice *ret_notice);
 };
 
 /* NULL if there is none of that name. */
