@@ -3,6 +3,7 @@
     kafka_broker.py BOOTSTRAP create|delete TOPIC …     what `tests/lib/kafka topic` calls
 """
 
+import ctypes
 import json
 import sys
 
@@ -20,6 +21,9 @@ class Record:
         self.key, self.value, self.timestamp = message.key(), message.value(), message.timestamp()[1]
         self.header_list = message.headers() or []
         self.headers = {name: value if value is None else value.decode() for name, value in self.header_list}
+        for _ in (value for _, value in self.header_list if value is None):
+            # confluent-kafka 1.7 takes no reference to the None that it puts there, and Python dies of it in the end.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(None))
 
     @property
     def id(self):
