@@ -14,9 +14,10 @@
  * published there: what the rules name at the start, what templates name when
  * the first event goes there, and all that are in use every KAFKA_TOPICS_FRESH_US. */
 #define KAFKA_TOPICS_MAX 10000 /* beyond it, what was not asked for the longest is forgotten */
-#define KAFKA_TOPICS_NAME_MAX 249
 #define KAFKA_TOPICS_REASON_MAX 160
 #define KAFKA_TOPICS_FRESH_US (300 * INT64_C(1000000))
+/* One whose configuration can't be read. */
+#define KAFKA_TOPICS_UNDESCRIBED_US (60 * INT64_C(1000000))
 /* One that nothing can be published to is asked for again after the first, then ever later up to the second. */
 #define KAFKA_TOPICS_AGAIN_US INT64_C(500000)
 #define KAFKA_TOPICS_AGAIN_MAX_US INT64_C(5000000)
@@ -49,7 +50,7 @@ int kafka_topics_new(const struct sink_setup *setup, struct kafka_topics **ret_t
 void kafka_topics_free(struct kafka_topics *t);
 
 /* NULL: not known yet; it is now among those that the next look asks for.
- * Valid until the next call that changes t. A name of 1 to KAFKA_TOPICS_NAME_MAX bytes. */
+ * Valid until the next call that changes t. A name of 1 to KAFKA_TOPIC_MAX bytes. */
 const struct kafka_topic *kafka_topics_find(struct kafka_topics *t, struct span name, int64_t now_us);
 /* The broker said something else than the last look (the topic was deleted, its limit lowered, a right taken):
  * what is known of it is forgotten, and it is looked at anew, at most every KAFKA_TOPICS_AGAIN_US. */
