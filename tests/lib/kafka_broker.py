@@ -203,9 +203,11 @@ class Kafka(Server):
         finally:
             reader.close()
 
-    def proxy(self):
-        """On the way to the first node, for clients that begin at its port: metadata sends them through it again."""
-        return Proxy("127.0.0.1", self.kafka_proxied_port, self.kafka_proxy_port)
+    def proxy(self, node=1):
+        """On the way to that node, for clients that begin at its port. The metadata that they get through it sends
+        them to the proxies of all nodes: a cluster needs one for each."""
+        proxied, told = (ports.split(",")[node - 1] for ports in (self.kafka_proxied_port, self.kafka_proxy_port))
+        return Proxy("127.0.0.1", proxied, told)
 
     # All nodes, or the one of that number.
     def kill(self, *node):
