@@ -3,11 +3,17 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "sink/kafka_properties.h"
+
+#define RECONNECT_MAX_MS 500
+#define STRING(number) STRING_OF(number)
+#define STRING_OF(number) #number
 
 const struct option kafka_connection_table[] = {
     {
@@ -20,9 +26,113 @@ const struct option kafka_connection_table[] = {
     OPTION_END,
 };
 
-int kafka_connection_check(const void *connection, struct error *reterr) {
-    (void)connection, (void)reterr;
+/* A connection as a whole ------------------------------------------------ */
+
+static const struct option_property *find(const struct kafka_connection *c, const char *name) {
+    for (size_t i = 0; i < c->properties.count; i++)
+        if (strcmp(c->properties.items[i].name, name) == 0)
+            return &c->properties.items[i];
+    return NULL;
+}
+
+/* The one of two names of a property that is there. */
+static const struct option_property *find_either(const struct kafka_connection *c, const char *name, const char *other) {
+    const struct option_property *p = find(c, name);
+    return p ? p : find(c, other);
+}
+
+static bool begins(const char *text, const char *prefix) {
+    return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static int refuse(struct error *reterr, const char *format, ...) PRINTF_LIKE(2, 3);
+static int refuse(struct error *reterr, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    error_set(reterr, ERROR_CONFIG, "%s", text);
+    return -EINVAL;
+}
+
+/* The library would take the later one, silently. */
+static int check_names(const struct kafka_connection *c, struct error *reterr) {
+    static const char *const pairs[][2] = {
+        {"bootstrap.servers", "metadata.broker.list"},
+        {"linger.ms", "queue.buffering.max.ms"},
+        {"compression.type", "compression.codec"},
+        {"sasl.mechanism", "sasl.mechanisms"},
+        {"max.in.flight", "max.in.flight.requests.per.connection"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++)
+        if (find(c, pairs[i][0]) && find(c, pairs[i][1]))
+            return refuse(reterr, "%s and %s are two names of one property; give one of them", pairs[i][0], pairs[i][1]);
+    if (!find_either(c, "bootstrap.servers", "metadata.broker.list"))
+        return refuse(reterr, "\"bootstrap.servers\" is missing; it is needed: some of the brokers, as HOST:PORT,HOST:PORT");
     return 0;
+}
+
+/* Whoever gives a password or a certificate doesn't expect that the connection goes without it. */
+static int check_protocol(const struct kafka_connection *c, const char *protocol, struct error *reterr) {
+    bool sasl = begins(protocol, "sasl_"), tls = strcasestr(protocol, "ssl") != NULL;
+    for (size_t i = 0; i < c->properties.count; i++) {
+        const char *name = c->properties.items[i].name;
+        if (!sasl && begins(name, "sasl."))
+            return refuse(reterr, "%s has no effect without security.protocol: sasl_ssl or sasl_plaintext", name);
+        if (!tls && begins(name, "ssl."))
+            return refuse(reterr, "%s has no effect without security.protocol: ssl or sasl_ssl", name);
+    }
+    return 0;
+}
+
+static int check_login(const struct kafka_connection *c, const char *protocol, struct error *reterr) {
+    const struct option_property *mechanism = find_either(c, "sasl.mechanism", "sasl.mechanisms");
+    if (!begins(protocol, "sasl_"))
+        return 0;
+    if (!mechanism)
+        return refuse(reterr, "security.protocol %s needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or "
+                              "OAUTHBEARER", protocol);
+    bool by_password = mechanism->value.kind == SECRET_INLINE &&
+                       (begins(mechanism->value.value, "PLAIN") || begins(mechanism->value.value, "SCRAM"));
+    if (by_password && (!find(c, "sasl.username") || !find(c, "sasl.password")))
+        return refuse(reterr, "sasl.mechanism %s needs sasl.username and sasl.password", mechanism->value.value);
+    return 0;
+}
+
+static int check_certificate(const struct kafka_connection *c, struct error *reterr) {
+    bool certificate = find_either(c, "ssl.certificate.location", "ssl.certificate.pem") != NULL;
+    bool key = find_either(c, "ssl.key.location", "ssl.key.pem") != NULL;
+    if (certificate != key)
+        return refuse(reterr, "%s is given without %s; a certificate needs both",
+                      certificate ? "ssl.certificate.location" : "ssl.key.location",
+                      certificate ? "ssl.key.location" : "ssl.certificate.location");
+    if (find(c, "ssl.keystore.location") && !find(c, "ssl.keystore.password"))
+        return refuse(reterr, "ssl.keystore.location needs ssl.keystore.password");
+    return 0;
+}
+
+static int64_t number_of(const struct option_property *p, int64_t otherwise) {
+    return p && p->value.kind == SECRET_INLINE ? strtoll(p->value.value, NULL, 10) : otherwise;
+}
+
+int kafka_connection_check(const void *connection, struct error *reterr) {
+    const struct kafka_connection *c = connection;
+    int64_t wait_ms = number_of(find(c, "reconnect.backoff.ms"), 0);
+    int64_t longest_ms = number_of(find(c, "reconnect.backoff.max.ms"), RECONNECT_MAX_MS);
+    const struct option_property *protocol = find(c, "security.protocol");
+    const char *protocol_name = !protocol ? "plaintext" : protocol->value.kind == SECRET_INLINE ? protocol->value.value : NULL;
+    int r = check_names(c, reterr);
+    if (r == 0 && protocol_name)
+        r = check_protocol(c, protocol_name, reterr);
+    if (r == 0 && protocol_name)
+        r = check_login(c, protocol_name, reterr);
+    if (r == 0)
+        r = check_certificate(c, reterr);
+    if (r == 0 && wait_ms > longest_ms)
+        r = refuse(reterr, "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
+                   (intmax_t)longest_ms);
+    return r;
 }
 
 /* Destination ------------------------------------------------------------ */
@@ -80,7 +190,7 @@ static const struct setting settings[] = {
     {"log.queue", "true"},
     {"socket.keepalive.enable", "true"},
     {"socket.nagle.disable", "true"},
-    {"reconnect.backoff.max.ms", "500"},
+    {"reconnect.backoff.max.ms", STRING(RECONNECT_MAX_MS)},
     {"allow.auto.create.topics", "false"},
     {NULL, NULL},
 };

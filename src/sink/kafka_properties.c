@@ -209,6 +209,48 @@ static int check_choice(struct span name, struct span value, struct error *reter
     return 0;
 }
 
+static bool is_port(struct span text) {
+    unsigned port = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (i == 5 || text.data[i] < '0' || text.data[i] > '9')
+            return false;
+        port = port * 10 + (unsigned)(text.data[i] - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
+/* HOST, HOST:PORT, [IPV6]:PORT, PROTOCOL://HOST:PORT. What it can't use of them the library would only log. */
+static bool is_server(struct span text) {
+    const char *scheme = memmem(text.data, text.len, "://", 3), *end = text.data + text.len;
+    struct span protocol = {text.data, scheme ? (size_t)(scheme - text.data) : 0};
+    if (scheme && !is_one_of(protocol, SAME("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")))
+        return false;
+    struct span host = {scheme ? scheme + 3 : text.data, (size_t)(end - (scheme ? scheme + 3 : text.data))};
+    const char *colon = memrchr(host.data, ':', host.len);
+    if (colon && !memchr(colon, ']', (size_t)(end - colon))) {
+        if (!is_port((struct span){colon + 1, (size_t)(end - colon) - 1}))
+            return false;
+        host.len = (size_t)(colon - host.data);
+    }
+    for (size_t i = 0; i < host.len; i++)
+        if (strchr(" \t/@", host.data[i]))
+            return false;
+    return host.len > 0;
+}
+
+static int check_servers(struct span name, struct span value, struct error *reterr) {
+    if (!span_is(name, "bootstrap.servers") && !span_is(name, "metadata.broker.list"))
+        return 0;
+    while (!span_absent(value)) {
+        const char *comma = memchr(value.data, ',', value.len);
+        struct span server = {value.data, comma ? (size_t)(comma - value.data) : value.len};
+        if (!is_server(server))
+            return refuse(server, "a broker is HOST:PORT, several are separated by commas without spaces", reterr);
+        value = comma ? (struct span){comma + 1, value.len - server.len - 1} : SPAN_ABSENT;
+    }
+    return 0;
+}
+
 /* "5s" would be 5 ms to the library, 4294967296 would be 0. */
 static bool means_the_same(const char *text, const char *taken) {
     char *text_end, *taken_end;
@@ -222,25 +264,24 @@ static void conf_cleanup(rd_kafka_conf_t **conf) {
     rd_kafka_conf_destroy(*conf);
 }
 
-/* Whether there is such a property, and what it is now. */
-static int get(const rd_kafka_conf_t *conf, const char *name, char *ret_value, size_t size) {
-    ret_value[0] = '\0';
-    return rd_kafka_conf_get(conf, name, ret_value, &size) == RD_KAFKA_CONF_UNKNOWN ? OPTION_E_UNKNOWN : 0;
+/* As the library has it now; false if it doesn't fit or can't be told. */
+static bool get(const rd_kafka_conf_t *conf, const char *name, char *ret_value, size_t size) {
+    return rd_kafka_conf_get(conf, name, ret_value, &size) == RD_KAFKA_CONF_OK;
 }
 
-/* The library's words may show the value. */
+/* Without a value it says only whether it knows the name. Its words may show the value. */
 static int ask_library(const char *name, const char *value, struct error *reterr) {
     CLEANUP(conf_cleanup) rd_kafka_conf_t *conf = rd_kafka_conf_new();
     char why[512], taken[64];
-    if (!value)
-        return get(conf, name, taken, sizeof taken);
     rd_kafka_conf_res_t res = rd_kafka_conf_set(conf, name, value, why, sizeof why);
     if (res == RD_KAFKA_CONF_UNKNOWN)
         return OPTION_E_UNKNOWN;
+    if (!value)
+        return 0;
     bool secret = kafka_property_rules.secret(span_of(name));
     if (res != RD_KAFKA_CONF_OK)
-        error_set(reterr, ERROR_CONFIG, "not taken: %s", secret ? "librdkafka doesn't understand it" : why);
-    else if (secret || get(conf, name, taken, sizeof taken) != 0 || means_the_same(value, taken))
+        error_set(reterr, ERROR_CONFIG, "%s", secret ? "librdkafka doesn't take it" : why);
+    else if (secret || !get(conf, name, taken, sizeof taken) || means_the_same(value, taken))
         return 0;
     else
         error_set(reterr, ERROR_CONFIG, "\"%.80s\" is not understood, librdkafka would take it for %s; a number without "
@@ -264,6 +305,8 @@ static int check(struct span name, struct span value, struct error *reterr) {
     if (name.len > NAME_MAX_BYTES)
         return OPTION_E_UNKNOWN;
     int r = span_absent(value) ? 0 : check_choice(name, value, reterr);
+    if (r == 0)
+        r = check_servers(name, value, reterr);
     if (r != 0)
         return r;
     CLEANUP(cleanup_free) char *name_text = strndup(name.data, name.len);
