@@ -289,5 +289,7 @@ int kafka_options_conf(const struct kafka_connection *connection, const struct k
         r = limit_batch(conf, tuning->batch_bytes, reterr);
     if (r == 0)
         *ret_conf = TAKE(conf);
+    else if (r == -ENOMEM)
+        error_set(reterr, ERROR_RETRY, "no memory");
     return r;
 }
