@@ -22,7 +22,7 @@ struct entry {
     bool named;               /* by the rules: never forgotten, always looked at */
     bool known;
     bool looked;
-    int64_t looked_us, used_us, again_us;
+    int64_t used_us, again_us;
     int64_t refused_until_us; /* by the broker, whatever a look finds */
     uint32_t failures;                    /* looks in a row that found it not fit */
     unsigned holds, unsaid;               /* bits of enum kafka_finding */
@@ -63,7 +63,7 @@ static struct entry *lookup(struct kafka_topics *t, struct span name) {
 
 /* One that no event goes to any more is left alone. */
 static bool wanted(const struct entry *e) {
-    return e->named || e->used_us >= e->looked_us;
+    return e->named || e->used_us >= e->topic.looked_us;
 }
 
 static void due_by(struct kafka_topics *t, int64_t at_us) {
@@ -200,7 +200,7 @@ void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us
     struct entry *e = lookup(t, name);
     if (!e || !e->known)
         return;
-    int64_t earliest_us = e->looked_us + KAFKA_TOPICS_AGAIN_US;
+    int64_t earliest_us = e->topic.looked_us + KAFKA_TOPICS_AGAIN_US;
     e->known = false;
     e->used_us = now_us;
     e->again_us = now_us > earliest_us ? now_us : earliest_us;
@@ -296,7 +296,7 @@ static void learn_one(struct kafka_topics *t, struct entry *e, const struct kafk
     e->topic = *found;
     e->topic.name.data = e->text;
     e->looked = e->known = true;
-    e->looked_us = now_us;
+    e->topic.looked_us = now_us;
     e->failures = found->state == KAFKA_TOPIC_FIT ? 0 : e->failures + 1;
     e->again_us = now_us + wait_us(e);
     take_note(t, e);

@@ -33,6 +33,7 @@ enum kafka_topic_state {
 /* What a look found. */
 struct kafka_topic {
     struct span name;
+    int64_t looked_us; /* when that was; given by kafka_topics */
     enum kafka_topic_state state;
     char reason[KAFKA_TOPICS_REASON_MAX]; /* the broker's words; FIT: why it is not `described`, or empty */
     /* FIT: */

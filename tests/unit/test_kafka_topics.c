@@ -141,6 +141,7 @@ START_TEST(another_is_asked_for_when_the_first_event_goes_there) {
     ck_assert(span_is(topic->name, "a"));
     ck_assert_int_eq(topic->state, KAFKA_TOPIC_FIT);
     ck_assert_int_eq(topic->partitions, 6);
+    ck_assert_int_eq(topic->looked_us, 9);
     ck_assert_int_eq(topic->max_message_bytes, 1048588);
     ASSERT_NOTHING_PICKED(10);
 }
@@ -436,16 +437,16 @@ START_TEST(a_missing_topic_is_said_once_with_what_to_do) {
     begin(2);
     learn(fit("orders"), 1, 0);
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 0);
-    ASSERT_WARNING("topic 'bills' is not there (Broker: No)",
+    ASSERT_WARNING("topic 'bills' does not exist (Broker: No)",
                    "kafka-topics.sh --bootstrap-server k1:9092 --command-config FILE --create --topic bills");
     ASSERT_NO_NOTICE();
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 1 * S);
     ASSERT_NO_NOTICE();
     learn(fit("bills"), 1, 2 * S);
-    ASSERT_REMARK("topic 'bills' is there now");
+    ASSERT_REMARK("topic 'bills' can be published to now");
     ASSERT_NO_NOTICE();
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 3 * S);
-    ASSERT_WARNING("topic 'bills' is not there");
+    ASSERT_WARNING("topic 'bills' does not exist");
 }
 END_TEST
 
@@ -455,7 +456,7 @@ START_TEST(a_topic_that_may_not_be_seen_is_said_with_the_right_that_lacks) {
     ASSERT_WARNING("topic 'orders' may not be seen", "Broker: No", "kafka-acls.sh --bootstrap-server k1:9092",
                    "--allow-principal 'User:shop' --operation Write --operation DescribeConfigs --topic orders");
     learn(unfit("orders", KAFKA_TOPIC_MISSING), 1, 0);
-    ASSERT_WARNING("topic 'orders' is not there");
+    ASSERT_WARNING("topic 'orders' does not exist");
     ASSERT_NO_NOTICE();
 }
 END_TEST
@@ -596,10 +597,10 @@ START_TEST(a_topic_made_again_with_other_partitions_is_a_warning) {
     struct kafka_topic topic = fit("orders");
     learn(topic, 3, 0);
     learn(unfit("orders", KAFKA_TOPIC_MISSING), 3, 0);
-    ASSERT_WARNING("is not there");
+    ASSERT_WARNING("does not exist");
     topic.partitions = 1;
     learn(topic, 3, 0);
-    ASSERT_REMARK("is there now");
+    ASSERT_REMARK("can be published to now");
     ASSERT_WARNING("topic 'orders' has 1 partition, and had 6");
     ASSERT_NO_NOTICE();
 }
