@@ -266,8 +266,8 @@ static int check_servers(struct span name, struct span value, struct error *rete
 static bool means_the_same(const char *text, const char *taken) {
     char *text_end, *taken_end;
     double number = strtod(taken, &taken_end), meant = strtod(text, &text_end);
-    if (taken_end == taken || *taken_end != '\0')
-        return true; /* no number */
+    if (taken_end == taken || *taken_end != '\0' || strcmp(text, taken) == 0)
+        return true; /* no number, or the very same */
     return text_end != text && *text_end == '\0' && fabs(number - meant) < 1e-6;
 }
 
@@ -295,8 +295,10 @@ static int ask_library(const char *name, const char *value, struct error *reterr
     else if (secret || !get(conf, name, taken, sizeof taken) || means_the_same(value, taken))
         return 0;
     else
-        error_set(reterr, ERROR_CONFIG, "\"%.80s\" is not understood, librdkafka would take it for %s; a number without "
-                  "a unit is allowed (the unit stands in the name)", value, taken);
+        error_set(reterr, ERROR_CONFIG,
+                  "\"%.80s\" is not understood, librdkafka would take it for %s; a number without a unit is allowed (the unit "
+                  "stands in the name)",
+                  value, taken);
     return -EINVAL;
 }
 

@@ -186,6 +186,7 @@ static const struct {
     {"debug", "broker,topic", NULL},
     {"sasl.password", "5s", NULL},
     {"client.id", "5s", NULL},
+    {"client.id", "inf", NULL},
     {"bootstrap.servers", "k1", NULL},
     {"bootstrap.servers", "k1:9092,k2:9092", NULL},
     {"bootstrap.servers", "[::1]:9092,[fe80::1]", NULL},
