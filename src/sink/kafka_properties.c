@@ -179,6 +179,7 @@ struct choice {
     const char *allowed;
 };
 
+#define PROTOCOLS SAME("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 #define MECHANISMS SAME("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 #define IN_FLIGHT SAME("1", "2", "3", "4", "5")
 
@@ -190,6 +191,7 @@ static const struct choice choices[] = {
     {"partitioner", SAME("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"),
      "murmur2_random, murmur2, consistent_random, consistent, fnv1a_random or fnv1a is allowed: each of them keeps a key "
      "in one partition, without which it has no order (G6)"},
+    {"security.protocol", PROTOCOLS, "plaintext, ssl, sasl_plaintext or sasl_ssl is allowed"},
     {"sasl.mechanisms", MECHANISMS, ALLOWED_MECHANISMS},
     {"sasl.mechanism", MECHANISMS, ALLOWED_MECHANISMS},
     {"max.in.flight", IN_FLIGHT, ALLOWED_IN_FLIGHT},
@@ -223,7 +225,7 @@ static bool is_port(struct span text) {
 static bool is_server(struct span text) {
     const char *scheme = memmem(text.data, text.len, "://", 3), *end = text.data + text.len;
     struct span protocol = {text.data, scheme ? (size_t)(scheme - text.data) : 0};
-    if (scheme && !is_one_of(protocol, SAME("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")))
+    if (scheme && !is_one_of(protocol, PROTOCOLS))
         return false;
     struct span host = {scheme ? scheme + 3 : text.data, (size_t)(end - (scheme ? scheme + 3 : text.data))};
     const char *colon = memrchr(host.data, ':', host.len);
@@ -238,15 +240,24 @@ static bool is_server(struct span text) {
     return host.len > 0;
 }
 
+static struct span without_spaces(struct span text) {
+    while (text.len > 0 && text.data[0] == ' ')
+        text = (struct span){text.data + 1, text.len - 1};
+    while (text.len > 0 && text.data[text.len - 1] == ' ')
+        text.len--;
+    return text;
+}
+
 static int check_servers(struct span name, struct span value, struct error *reterr) {
     if (!span_is(name, "bootstrap.servers") && !span_is(name, "metadata.broker.list"))
         return 0;
     while (!span_absent(value)) {
         const char *comma = memchr(value.data, ',', value.len);
-        struct span server = {value.data, comma ? (size_t)(comma - value.data) : value.len};
+        size_t len = comma ? (size_t)(comma - value.data) : value.len;
+        struct span server = without_spaces((struct span){value.data, len});
         if (!is_server(server))
-            return refuse(server, "a broker is HOST:PORT, several are separated by commas without spaces", reterr);
-        value = comma ? (struct span){comma + 1, value.len - server.len - 1} : SPAN_ABSENT;
+            return refuse(server, "a broker is HOST:PORT, several of them are separated by commas", reterr);
+        value = comma ? (struct span){comma + 1, value.len - len - 1} : SPAN_ABSENT;
     }
     return 0;
 }
