@@ -7,8 +7,8 @@
 
 #include "sink/kafka_options.h"
 
-/* A record batch with one record around its key, headers and value (Kafka protocol guide, "Record Batch"), rounded up. */
-#define BATCH_OVERHEAD_BYTES 1024
+/* For key, headers and framing beside the event's data: what the sink lets librdkafka have. */
+#define OVERHEAD_BYTES (1024 * 1024)
 
 /* NULL: not given, or a secret that stands elsewhere. */
 static const char *property(const struct kafka_connection *connection, const char *name) {
@@ -89,7 +89,7 @@ static void say_small_limit(const struct kafka_cluster *cluster, const struct ka
         ": larger messages are rejected by name before they are sent. To raise it: kafka-configs.sh %s --alter "
         "--entity-type topics --entity-name %.*s --add-config max.message.bytes=%" PRId64,
         NAME, topic->max_message_bytes, cluster->max_message_bytes, cluster->tools, NAME,
-        cluster->max_message_bytes + BATCH_OVERHEAD_BYTES);
+        cluster->max_message_bytes + OVERHEAD_BYTES);
 }
 
 static void say_one_copy(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
@@ -113,9 +113,9 @@ static void say_compacted(const struct kafka_topic *topic, char *text) {
 }
 
 static void say_other_partitions(const struct kafka_topic *topic, int32_t before, char *text) {
-    SAY("topic '%.*s' has %" PRId32 " partitions, and had %" PRId32
+    SAY("topic '%.*s' has %" PRId32 " partition%s, and had %" PRId32
         " when last looked at: keys may go to other partitions than before, where order is not kept across the change",
-        NAME, topic->partitions, before);
+        NAME, topic->partitions, topic->partitions == 1 ? "" : "s", before);
 }
 
 bool kafka_findings_say(const struct kafka_cluster *cluster, const struct kafka_topic *topic, int32_t partitions_before,
