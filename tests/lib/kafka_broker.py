@@ -33,8 +33,16 @@ class Record:
             return self.headers["ce_id"]
         raise AssertionError(f"no id among the headers {sorted(self.headers)}")
 
+    def attribute(self, name):
+        """Of binary mode; None if it isn't there."""
+        return self.headers.get("ce_" + name)
+
+    @property
+    def place(self):
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
     def __repr__(self):
-        return f"{self.topic}[{self.partition}]@{self.offset} key {self.key} {self.headers} {self.value}"
+        return f"{self.place} key {self.key} {self.headers} {self.value}"
 
 
 class Reader:
