@@ -79,11 +79,27 @@ class Reader:
         """partition -> where it ends now. A topic made again under its name begins anew."""
         ends = {}
         for p in self.consumer.list_topics(self.topic, seconds).topics[self.topic].partitions:
-            low, ends[p] = self.consumer.get_watermark_offsets(ck.TopicPartition(self.topic, p), seconds)
+            low, ends[p] = self._watermarks(p, seconds)
             if not low <= self.next.get(p, low) <= ends[p]:
                 self.next[p] = low
             self.next.setdefault(p, low)
         return ends
+
+    def _watermarks(self, partition, seconds):
+        """A broker knows of its leadership a little later than the metadata say so."""
+        last = None
+
+        def answered():
+            nonlocal last
+            try:
+                return self.consumer.get_watermark_offsets(ck.TopicPartition(self.topic, partition), seconds)
+            except ck.KafkaException as e:
+                last = e
+
+        try:
+            return wait_until(answered, seconds, every=0.05)
+        except AssertionError:
+            raise last from None
 
     def close(self):
         self.consumer.close()
