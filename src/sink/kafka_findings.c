@@ -67,12 +67,12 @@ unsigned kafka_findings_of(const struct kafka_cluster *cluster, const struct kaf
 #define SAY(...) snprintf(text, KAFKA_FINDINGS_TEXT_MAX, __VA_ARGS__)
 
 static void say_missing(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
-    SAY("topic '%.*s' is not there (%s): its events wait. To make it: kafka-topics.sh %s --create --topic %.*s", NAME,
+    SAY("topic '%.*s' does not exist (%s): its events wait. To make it: kafka-topics.sh %s --create --topic %.*s", NAME,
         topic->reason, cluster->tools, NAME);
 }
 
 static void say_refused(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
-    SAY("topic '%.*s' may not be seen, or is not there (%s): its events wait. To allow it: kafka-acls.sh %s --add "
+    SAY("topic '%.*s' may not be seen, or does not exist (%s): its events wait. To allow it: kafka-acls.sh %s --add "
         "--allow-principal '%s' --operation Write --operation DescribeConfigs --topic %.*s",
         NAME, topic->reason, cluster->tools, cluster->principal, NAME);
 }
@@ -122,7 +122,7 @@ bool kafka_findings_say(const struct kafka_cluster *cluster, const struct kafka_
                         enum kafka_finding finding, char text[KAFKA_FINDINGS_TEXT_MAX]) {
     switch (finding) {
     case KAFKA_THERE_NOW:
-        SAY("topic '%.*s' is there now", NAME);
+        SAY("topic '%.*s' can be published to now", NAME);
         return false;
     case KAFKA_MISSING:
         say_missing(cluster, topic, text);

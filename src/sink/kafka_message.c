@@ -52,7 +52,7 @@ static size_t record_bytes(const struct kafka_message *m) {
 
 /* Building. -------------------------------------------------------------- */
 
-/* partitionkey is the CloudEvents extension for it (extensions/partitioning.md). */
+/* partitionkey is CloudEvents' own extension for it. */
 static struct span key_of(const struct event *e, const struct destination *d) {
     if (!span_absent(d->fields[KAFKA_KEY]))
         return d->fields[KAFKA_KEY];

@@ -306,8 +306,9 @@ static int check_fit(const struct kafka_message *m, const struct kafka_topic *to
         return SINK_E_REJECTED;
     }
     if (topic->max_message_bytes > 0 && m->bytes > (size_t)topic->max_message_bytes) {
-        error_set(reterr, ERROR_PERMANENT, "its message is %zu bytes with key and headers; topic %.*s takes %lld (max.message.bytes)",
-                  m->bytes, SPAN_ARGS(topic->name), (long long)topic->max_message_bytes);
+        error_set(reterr, ERROR_PERMANENT,
+                  "its message is %zu bytes with key and headers; topic %.*s takes %lld (max.message.bytes)", m->bytes,
+                  SPAN_ARGS(topic->name), (long long)topic->max_message_bytes);
         return SINK_E_REJECTED;
     }
     return 0;
@@ -322,7 +323,7 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
         fail(s, now_us, "librdkafka can't go on", rd_kafka_err2str(err));
         return SINK_E_BUSY;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-        error_set(reterr, ERROR_PERMANENT, "its message is %zu bytes with key and headers; librdkafka's message.max.bytes allows less",
+        error_set(reterr, ERROR_PERMANENT, "its message is %zu bytes with key and headers; message.max.bytes allows less",
                   s->message.bytes);
         return SINK_E_REJECTED;
     default:

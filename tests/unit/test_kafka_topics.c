@@ -141,6 +141,7 @@ START_TEST(another_is_asked_for_when_the_first_event_goes_there) {
     ck_assert(span_is(topic->name, "a"));
     ck_assert_int_eq(topic->state, KAFKA_TOPIC_FIT);
     ck_assert_int_eq(topic->partitions, 6);
+    ck_assert_int_eq(topic->looked_us, 9);
     ck_assert_int_eq(topic->max_message_bytes, 1048588);
     ASSERT_NOTHING_PICKED(10);
 }
@@ -265,6 +266,25 @@ START_TEST(a_doubt_forgets_what_is_known_but_does_not_ask_at_wire_speed) {
 }
 END_TEST
 
+START_TEST(one_that_may_not_be_written_to_is_left_alone_whatever_a_look_finds) {
+    begin(1);
+    learn(fit("orders"), 1, 1 * S);
+    kafka_topics_refuse(topics, named[0], "Broker: Topic authorization failed", 2 * S);
+    ck_assert_int_eq(find("orders", 2 * S)->state, KAFKA_TOPIC_REFUSED);
+    ck_assert_str_eq(find("orders", 2 * S)->reason, "Broker: Topic authorization failed");
+    int64_t end_us = 2 * S + KAFKA_TOPICS_REFUSED_US;
+    learn(fit("orders"), 1, end_us - 1);
+    ck_assert_int_eq(find("orders", end_us - 1)->state, KAFKA_TOPIC_REFUSED);
+    ASSERT_NOTHING_PICKED(end_us - 1);
+    ASSERT_PICKED(end_us, "orders");
+    learn(fit("orders"), 1, end_us);
+    ck_assert_int_eq(find("orders", end_us)->state, KAFKA_TOPIC_FIT);
+    ASSERT_NO_NOTICE(); /* the event that waits says so */
+    kafka_topics_refuse(topics, SPAN_LITERAL("never heard of"), "no", end_us);
+    ASSERT_NOTHING_PICKED(end_us);
+}
+END_TEST
+
 START_TEST(the_smallest_limit_is_that_of_a_topic_that_is_known) {
     begin(2);
     ck_assert_int_eq(kafka_topics_smallest_limit(topics), 0);
@@ -309,6 +329,53 @@ START_TEST(what_was_not_used_the_longest_is_forgotten) {
     for (int i = 0; i < 100; i++)
         find_number(KAFKA_TOPICS_MAX + i, KAFKA_TOPICS_MAX + 2);
     ck_assert_ptr_nonnull(find("orders", KAFKA_TOPICS_MAX + 2)); /* not used at all, but the rules name it */
+}
+END_TEST
+
+/* A look is started when the deadline says so, and then has something to ask. */
+START_TEST(something_is_due_exactly_when_the_deadline_says_so) {
+    begin(2);
+    uint32_t random = 1;
+    struct span picked[MANY];
+    for (int64_t now_us = 0; now_us < 2000 * S; now_us += S / 10) {
+        random = random * 1664525 + 1013904223;
+        char name[16];
+        snprintf(name, sizeof name, "t%u", (random >> 8) % 20);
+        struct kafka_topic topic = random >> 30 == 0 ? unfit(name, KAFKA_TOPIC_MISSING) : fit(name);
+        switch (random >> 27 & 7) {
+        case 0:
+            kafka_topics_doubt(topics, topic.name, now_us);
+            break;
+        case 1:
+            kafka_topics_refuse(topics, topic.name, "no", now_us);
+            break;
+        case 2:
+        case 3:
+            learn(topic, 1, now_us);
+            break;
+        default:
+            find(name, now_us);
+        }
+        bool due = kafka_topics_deadline_us(topics) <= now_us;
+        ck_assert_int_eq(due, kafka_topics_pick(topics, now_us, picked, MANY) > 0);
+    }
+}
+END_TEST
+
+START_TEST(one_that_is_forgotten_is_not_due) {
+    begin(0);
+    find("a", 0);
+    for (int i = 0; i < KAFKA_TOPICS_MAX - 1; i++) {
+        find_number(i, 1);
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        learn(fit(name), 1, 2);
+    }
+    ASSERT_PICKED(2, "a");
+    find("one more", 2);
+    learn(fit("one more"), 1, 2);
+    ASSERT_NOTHING_PICKED(2);
+    ck_assert_int_gt(kafka_topics_deadline_us(topics), 2);
 }
 END_TEST
 
@@ -370,16 +437,16 @@ START_TEST(a_missing_topic_is_said_once_with_what_to_do) {
     begin(2);
     learn(fit("orders"), 1, 0);
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 0);
-    ASSERT_WARNING("topic 'bills' is not there (Broker: No)",
+    ASSERT_WARNING("topic 'bills' does not exist (Broker: No)",
                    "kafka-topics.sh --bootstrap-server k1:9092 --command-config FILE --create --topic bills");
     ASSERT_NO_NOTICE();
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 1 * S);
     ASSERT_NO_NOTICE();
     learn(fit("bills"), 1, 2 * S);
-    ASSERT_REMARK("topic 'bills' is there now");
+    ASSERT_REMARK("topic 'bills' can be published to now");
     ASSERT_NO_NOTICE();
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 3 * S);
-    ASSERT_WARNING("topic 'bills' is not there");
+    ASSERT_WARNING("topic 'bills' does not exist");
 }
 END_TEST
 
@@ -389,7 +456,7 @@ START_TEST(a_topic_that_may_not_be_seen_is_said_with_the_right_that_lacks) {
     ASSERT_WARNING("topic 'orders' may not be seen", "Broker: No", "kafka-acls.sh --bootstrap-server k1:9092",
                    "--allow-principal 'User:shop' --operation Write --operation DescribeConfigs --topic orders");
     learn(unfit("orders", KAFKA_TOPIC_MISSING), 1, 0);
-    ASSERT_WARNING("topic 'orders' is not there");
+    ASSERT_WARNING("topic 'orders' does not exist");
     ASSERT_NO_NOTICE();
 }
 END_TEST
@@ -530,10 +597,10 @@ START_TEST(a_topic_made_again_with_other_partitions_is_a_warning) {
     struct kafka_topic topic = fit("orders");
     learn(topic, 3, 0);
     learn(unfit("orders", KAFKA_TOPIC_MISSING), 3, 0);
-    ASSERT_WARNING("is not there");
+    ASSERT_WARNING("does not exist");
     topic.partitions = 1;
     learn(topic, 3, 0);
-    ASSERT_REMARK("is there now");
+    ASSERT_REMARK("can be published to now");
     ASSERT_WARNING("topic 'orders' has 1 partition, and had 6");
     ASSERT_NO_NOTICE();
 }
@@ -606,12 +673,15 @@ int main(void) {
     tcase_add_test(looks, a_look_takes_along_what_is_due_soon);
     tcase_add_test(looks, no_look_is_asked_for_more_than_it_can_take);
     tcase_add_test(looks, a_doubt_forgets_what_is_known_but_does_not_ask_at_wire_speed);
+    tcase_add_test(looks, one_that_may_not_be_written_to_is_left_alone_whatever_a_look_finds);
     tcase_add_test(looks, the_smallest_limit_is_that_of_a_topic_that_is_known);
     suite_add_tcase(suite, looks);
 
     TCase *bounds = tcase_create("bounds");
     tcase_add_checked_fixture(bounds, NULL, tear_down);
     tcase_add_test(bounds, what_was_not_used_the_longest_is_forgotten);
+    tcase_add_test(bounds, something_is_due_exactly_when_the_deadline_says_so);
+    tcase_add_test(bounds, one_that_is_forgotten_is_not_due);
     tcase_add_test(bounds, the_longest_name_is_kept_whole);
     tcase_add_test(bounds, no_memory_is_a_no_and_the_next_call_tries_again);
     tcase_add_test(bounds, nothing_is_allocated_for_a_topic_that_is_known);
