@@ -113,6 +113,27 @@ class Topics(Kafka):
         f = d.wait_state("held", seconds=20)
         self.assertEqual((f["culprit"]["position"], f["counts"]["rejected"]), (2, 1))
 
+    def test_poison_in_a_busy_topic_is_found_event_by_event_and_the_rest_goes_in_order(self):
+        lowered = self.new_topic("lowered", 3, max_message_bytes=100000)
+        self.db.insert(id="0", type="a.b", streamid="first", streamversion=0)
+        d = self.daemon_for(rules=[{"to": {"topic": lowered}}])
+        self.receive(1, topic=lowered)
+        self.kafka.alter_topic(lowered, max_message_bytes=5000)
+        poison = (500, 1501, 2902)
+        self.db.sql("""INSERT INTO event (id, type, streamid, streamversion, data)
+            SELECT i::text, 'a.b', 's' || i %% 10, i / 10,
+                   json_build_object('x', repeat('y', CASE WHEN i = ANY (%s) THEN 20000 ELSE 20 END))
+            FROM generate_series(1, 3000) s(i) ORDER BY s.i""", list(poison))
+        behind = {i for p in poison for i in range(p, 3001, 10)}
+        good = set(range(3001)) - behind
+        records = self.receive(len(good), 60, topic=lowered)
+        self.assertEqual({int(r.id) for r in records}, good)
+        self.assert_ordered(records)
+        wait_until(lambda: d.status()["counts"]["rejected"] >= 3, 20, "each named")
+        f = d.wait_state("held")
+        self.assertEqual((f["culprit"]["position"], f["counts"]["rejected"]), (501, 3))
+        self.assert_nothing_twice(records)
+
     def test_a_partition_that_the_topic_does_not_have_is_said(self):
         self.db.insert(id="1", type="a.b", streamid="a")
         self.db.insert(id="2", type="a.c", streamid="b")
@@ -155,12 +176,14 @@ class Notices(Kafka):
 class Rights(Kafka):
     """mallory may do what `kafka acl` lets her."""
 
+    def mallory(self):
+        return {"bootstrap.servers": self.kafka.kafka_sasl_bootstrap, "security.protocol": "sasl_plaintext",
+                "sasl.mechanism": "PLAIN", "sasl.username": "mallory", "sasl.password": {"env": "KAFKA_SECRET"}}
+
     def test_what_is_not_authorised_is_held_and_goes_on_once_it_is(self):
         self.db.insert_many(5)
         c = self.configuration()
-        c["connections"]["kafka"]["kafka"] = {
-            "bootstrap.servers": self.kafka.kafka_sasl_bootstrap, "security.protocol": "sasl_plaintext",
-            "sasl.mechanism": "PLAIN", "sasl.username": "mallory", "sasl.password": {"env": "KAFKA_SECRET"}}
+        c["connections"]["kafka"]["kafka"] = self.mallory()
         d = self.daemon(c, {"KAFKA_SECRET": "mallory-secret"})
         f = d.wait_state("held", "refused", "disconnected")
         wait_until(lambda: "uthori" in (d.status()["reason"] or ""), what=f"the broker's word: {d.status()}")
@@ -182,6 +205,30 @@ class Rights(Kafka):
         records = self.receive(10)
         self.assert_nothing_twice(records)
         self.assert_ordered(records)
+
+
+    def test_a_topic_that_may_be_seen_but_not_written_holds_no_other(self):
+        secret = self.new_topic("secret")
+        for topic, operations in ((secret, ("Describe",)), (self.topic, ("Describe", "Write"))):
+            self.kafka.acl("--add", "--allow-principal", "User:mallory", "--topic", topic,
+                           *(word for operation in operations for word in ("--operation", operation)))
+        for n in range(5):
+            self.db.insert(id=f"secret{n}", type="secret", streamid=f"secret{n}")
+        self.db.insert_many(2000, streams=50)
+        c = self.configuration({"orders": self.forwarder(rules=[
+            {"filter": {"exact": {"type": "secret"}}, "to": {"topic": secret}}, {"to": {"topic": self.topic}}])})
+        c["connections"]["kafka"]["kafka"] = self.mallory()
+        d = self.daemon(c, {"KAFKA_SECRET": "mallory-secret"})
+        records = self.receive(2000, 30)
+        self.assert_ordered(records)
+        f = d.wait_state("held")
+        self.assertIn(secret, f["reason"] + str(f["culprit"]))
+        stays(lambda: d.status()["state"] == "held" and d.status()["sink"]["connected"], 3, str(d.status()))
+        self.db.insert_many(100, first=2001, streams=50)
+        records = self.receive(2100, 15)
+        self.assert_nothing_twice(records)
+        self.kafka.acl("--add", "--allow-principal", "User:mallory", "--topic", secret, "--operation", "Write")
+        self.receive(5, 30, topic=secret)
 
 
 class Security(Kafka):
@@ -280,6 +327,11 @@ class Load(Kafka):
         self.assert_nothing_twice(records)
         self.assertEqual(d.status()["counts"]["confirmed"], self.COUNT)
         d.wait_state("idle")
+
+    def test_total_order_where_asked_for(self):
+        self.db.insert_many(300, streams=10)
+        self.daemon_for(order={"by": "all"}, rules=[{"to": {"topic": self.topic, "partition": 0}}])
+        self.assertEqual(self.receive_ids(300), [str(i) for i in range(1, 301)])
 
     def test_a_stop_under_load_repeats_nothing(self):
         self.db.insert_many(self.COUNT, streams=97)
