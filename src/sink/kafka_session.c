@@ -12,17 +12,62 @@
 /* What is on the wire may still be confirmed when the instance fails: each that is, is no duplicate. */
 #define LAST_REPORTS_US CLOCK_US_PER_S
 
+/* The partition is chosen here, as librdkafka would: it has to be known before
+ * something goes there (kafka_partitions.h). */
+struct kafka_partitioner {
+    const char *name;
+    int32_t (*choose)(const rd_kafka_topic_t *topic, const void *key, size_t len, int32_t count, void *, void *);
+    bool spreads; /* messages without a key */
+};
+
+static const struct kafka_partitioner partitioners[] = {
+    {"murmur2_random", rd_kafka_msg_partitioner_murmur2, true},
+    {"murmur2", rd_kafka_msg_partitioner_murmur2, false},
+    {"consistent_random", rd_kafka_msg_partitioner_consistent, true},
+    {"consistent", rd_kafka_msg_partitioner_consistent, false},
+    {"fnv1a_random", rd_kafka_msg_partitioner_fnv1a, true},
+    {"fnv1a", rd_kafka_msg_partitioner_fnv1a, false},
+};
+
+static const struct kafka_partitioner *partitioner_of(const struct kafka_connection *c) {
+    for (size_t i = 0; i < c->properties.count; i++)
+        for (size_t n = 0; n < ARRAY_LENGTH(partitioners); n++)
+            if (strcmp(c->properties.items[i].name, "partitioner") == 0 &&
+                strcmp(c->properties.items[i].value.value, partitioners[n].name) == 0)
+                return &partitioners[n];
+    return &partitioners[0];
+}
+
+static int new_places(struct kafka_session *s, uint32_t span) {
+    uint64_t size = 1;
+    while (size < span)
+        size *= 2;
+    s->place_mask = size - 1;
+    s->places = calloc(size, sizeof *s->places);
+    return s->places ? kafka_partitions_new(&s->partitions) : -ENOMEM;
+}
+
 int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) {
-    *s = (struct kafka_session){.options = setup->options, .topics = topics, .mark_key = hash_key_random()};
+    *s = (struct kafka_session){
+        .options = setup->options,
+        .topics = topics,
+        .partitioner = partitioner_of(setup->connection),
+        .mark_key = hash_key_random(),
+    };
     kafka_message_init(&s->message, (size_t)s->options->max_message_bytes);
+    uint32_t span = setup->in_flight * SPAN_PER_IN_FLIGHT;
     int result = kafka_careful_new(setup->in_flight, &s->careful);
     if (result == 0)
-        result = confirms_new(setup->in_flight, setup->in_flight * SPAN_PER_IN_FLIGHT, &s->confirms);
+        result = new_places(s, span);
+    if (result == 0)
+        result = confirms_new(setup->in_flight, span, &s->confirms);
     return result;
 }
 
 void kafka_session_done(struct kafka_session *s) {
     kafka_message_done(&s->message);
+    kafka_partitions_free(s->partitions);
+    free(s->places);
     kafka_careful_free(s->careful);
     confirms_free(s->confirms);
 }
@@ -36,8 +81,9 @@ void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) 
     ASSERT(confirms_open(s->confirms) == 0);
     s->producer = producer;
     s->more_to_read = true; /* what came before somebody listened */
-    s->failing = s->stalled = s->unwanted = false;
+    s->failing = s->stalled = s->unwanted = s->cold = false;
     s->failed = s->suspects = 0;
+    kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
 }
 
@@ -147,8 +193,13 @@ static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int
     fail(s, now_us, topic_of(m), rd_kafka_err2str(m->err));
 }
 
-static void on_success(struct kafka_session *s, const rd_kafka_message_t *m) {
-    (void)!confirms_ack(s->confirms, (uint64_t)(uintptr_t)m->_private, false);
+static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
+    uint64_t tag = (uint64_t)(uintptr_t)m->_private;
+    uint32_t place = s->places[tag & s->place_mask];
+    kafka_partitions_confirmed(s->partitions, place, now_us);
+    if (place == s->cold_place)
+        s->cold = false;
+    (void)!confirms_ack(s->confirms, tag, false);
     s->word.class = ERROR_NONE;
     s->unwanted = false;
     if (kafka_careful_active(s->careful))
@@ -159,7 +210,7 @@ static void on_reports(struct kafka_session *s, rd_kafka_event_t *event, int64_t
     const rd_kafka_message_t *m;
     while ((m = rd_kafka_event_message_next(event)))
         if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-            on_success(s, m);
+            on_success(s, m, now_us);
         else
             on_failure(s, m, now_us);
 }
@@ -255,7 +306,7 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
 /* Publishing. ------------------------------------------------------------ */
 
 bool kafka_session_ready(const struct kafka_session *s) {
-    if (!kafka_session_is_up(s) || s->failing || s->awaited_len > 0)
+    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0)
         return false;
     if (kafka_careful_active(s->careful))
         return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
@@ -335,14 +386,35 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
     return result;
 }
 
-static int produce(struct kafka_session *s, const struct kafka_topic *topic, uint64_t token, int64_t now_us,
-                   struct error *reterr) {
+static int32_t choose_partition(const struct kafka_session *s, const struct kafka_topic *topic) {
+    const struct kafka_message *m = &s->message;
+    if (m->partition != KAFKA_PARTITION_BY_KEY)
+        return m->partition;
+    if (span_absent(m->key) && s->partitioner->spreads)
+        return s->turn % topic->partitions;
+    return s->partitioner->choose(NULL, m->key.data ? m->key.data : "", m->key.len, topic->partitions, NULL, NULL);
+}
+
+static int find_partition(struct kafka_session *s, const struct kafka_topic *topic, int64_t now_us, uint32_t *ret_place) {
+    s->message.partition = choose_partition(s, topic);
+    int result = kafka_partitions_find(s->partitions, topic->name, s->message.partition, ret_place);
+    if (result < 0 || kafka_partitions_takes(s->partitions, *ret_place, now_us))
+        return result;
+    s->cold = true;
+    s->cold_place = *ret_place;
+    return SINK_E_BUSY;
+}
+
+static int produce(struct kafka_session *s, const struct kafka_topic *topic, uint32_t place, uint64_t token,
+                   int64_t now_us, struct error *reterr) {
     uint64_t tag = confirms_next_tag(s->confirms);
     rd_kafka_resp_err_t err = kafka_producer_produce(s->producer, topic->name, &s->message, tag);
     if (err)
         return on_refusal(s, topic, err, now_us, reterr);
     if (kafka_careful_active(s->careful))
         s->alone_mark = mark_built(s);
+    s->places[tag & s->place_mask] = place;
+    kafka_partitions_sent(s->partitions, place);
     confirms_publish(s->confirms, token, now_us);
     return 0;
 }
@@ -356,7 +428,14 @@ int kafka_session_publish(struct kafka_session *s, const struct event *e, const 
         result = build(s, e, d, reterr);
     if (result == 0)
         result = check_fit(&s->message, topic, reterr);
-    return result == 0 ? produce(s, topic, token, now_us, reterr) : result;
+    uint32_t place = 0;
+    if (result == 0)
+        result = find_partition(s, topic, now_us, &place);
+    return result == 0 ? produce(s, topic, place, token, now_us, reterr) : result;
+}
+
+void kafka_session_flush(struct kafka_session *s) {
+    s->turn = s->turn == INT32_MAX ? 0 : s->turn + 1;
 }
 
 /* Outcomes. -------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "sink/kafka_careful.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
+#include "sink/kafka_partitions.h"
 #include "sink/kafka_producer.h"
 #include "sink/kafka_topics.h"
 #include "sink/sink.h"
@@ -22,6 +23,13 @@ struct kafka_session {
 
     struct confirms *confirms;
     struct kafka_message message;
+    const struct kafka_partitioner *partitioner;
+    int32_t turn; /* messages without a key go to one partition for one turn of the forwarder */
+    struct kafka_partitions *partitions;
+    uint32_t *places; /* by tag: where it went; a power of two of them */
+    uint64_t place_mask;
+    bool cold;           /* a partition has to confirm before anything is submitted: */
+    uint32_t cold_place;
     struct error lost; /* why */
 
     bool failing;
@@ -63,6 +71,9 @@ bool kafka_session_ready(const struct kafka_session *s);
 /* Asserts ready. 0, SINK_E_…, -ENOMEM. */
 int kafka_session_publish(struct kafka_session *s, const struct event *e, const struct destination *d, uint64_t token,
                           int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* After a batch of submits. */
+void kafka_session_flush(struct kafka_session *s);
 
 bool kafka_session_next(struct kafka_session *s, struct sink_outcome *ret_outcome);
 
