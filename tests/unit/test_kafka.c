@@ -1,9 +1,11 @@
 /* test_kafka: the Kafka sink against librdkafka's mock cluster: the contract, order, failures, what is on the wire */
 #include "unit/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "unit/fail_alloc.h"
 #include "unit/kafka_rig.h"
 
 static struct kafka_rig kafka;
@@ -389,6 +391,57 @@ START_TEST(a_renewed_sink_sends_everything_again_in_order) {
 }
 END_TEST
 
+/* Memory. ---------------------------------------------------------------- */
+
+/* Without ck_assert, which allocates. */
+static uint64_t confirm_many(struct rig *r, uint64_t n) {
+    const struct sink_kind *kind = r->sink->kind;
+    uint64_t submitted = 0, confirmed = 0;
+    struct sink_outcome outcome;
+    struct pollfd fds[SINK_POLL_MAX];
+    struct error error;
+    int64_t deadline_us = clock_now_us() + 30 * CLOCK_US_PER_S;
+    while (confirmed < n && clock_now_us() < deadline_us) {
+        while (submitted < n && kind->ready(r->sink) &&
+               kind->submit(r->sink, &r->event, &kafka.destination, submitted, clock_now_us(), &error) == 0)
+            submitted++;
+        kind->flush(r->sink);
+        poll(fds, (nfds_t)kind->poll(r->sink, fds), 10);
+        kind->work(r->sink, clock_now_us());
+        while (kind->next(r->sink, &outcome))
+            confirmed += outcome.kind == SINK_CONFIRMED;
+    }
+    return confirmed;
+}
+
+START_TEST(nothing_of_ours_is_allocated_in_steady_state) {
+    open_drive_for_one();
+    ck_assert_uint_eq(confirm_many(&drive.rig, 1000), 1000);
+    fail_alloc_begin(0);
+    uint64_t confirmed = confirm_many(&drive.rig, 20000);
+    fail_alloc_end();
+    ck_assert_uint_eq(confirmed, 20000);
+    ck_assert_uint_eq(fail_alloc_count(), 0);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_an_ordinary_answer) {
+    struct sink_setup setup = {
+        .forwarder = "f", .connection_name = "c", .connection = &kafka.connection, .options = &kafka.options, .in_flight = 10};
+    FAIL_ALLOC_EACH(n) {
+        struct sink *sink = NULL;
+        int result = kafka.contract.kind->open(&setup, &sink);
+        if (fail_alloc_end()) {
+            ck_assert_int_eq(result, -ENOMEM);
+        } else {
+            ck_assert_int_eq(result, 0);
+            kafka.contract.kind->close(sink);
+        }
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("kafka");
     TCase *cases = tcase_create("kafka");
@@ -413,6 +466,8 @@ int main(void) {
     tcase_add_test(cases, without_a_broker_it_says_why_and_comes_up_when_there_is_one);
     tcase_add_loop_test(cases, close_and_renew_do_not_wait_for_a_broker_that_hangs, 0, 2);
     tcase_add_test(cases, a_renewed_sink_sends_everything_again_in_order);
+    tcase_add_test(cases, nothing_of_ours_is_allocated_in_steady_state);
+    tcase_add_test(cases, out_of_memory_is_an_ordinary_answer);
     suite_add_tcase(suite, cases);
     return unit_run(suite);
 }
