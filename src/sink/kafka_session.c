@@ -110,7 +110,7 @@ static void fail(struct kafka_session *s, int64_t now_us, const char *what, cons
 }
 
 /* What a report says no to. */
-enum blame { BLAME_MESSAGE, BLAME_TOPIC, BLAME_INSTANCE };
+enum blame { BLAME_MESSAGE, BLAME_TOPIC, BLAME_RIGHTS, BLAME_INSTANCE };
 
 static enum blame blame_of(rd_kafka_resp_err_t err) {
     switch ((int)err) {
@@ -127,8 +127,9 @@ static enum blame blame_of(rd_kafka_resp_err_t err) {
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
     case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
         return BLAME_TOPIC;
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        return BLAME_RIGHTS;
     default:
         return BLAME_INSTANCE;
     }
@@ -186,6 +187,9 @@ static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int
         break;
     case BLAME_TOPIC:
         kafka_topics_doubt(s->topics, span_of(topic_of(m)), now_us);
+        break;
+    case BLAME_RIGHTS: /* a look doesn't see them: each attempt costs an instance, so there are few */
+        kafka_topics_refuse(s->topics, span_of(topic_of(m)), rd_kafka_err2str(m->err), now_us);
         break;
     case BLAME_INSTANCE:
         break;
