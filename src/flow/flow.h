@@ -120,7 +120,7 @@ struct flow_want {
     enum flow_want_kind kind;
     uint32_t events;
     uint64_t bytes;
-    uint64_t token;
+    uint64_t token;   /* its lower half is a number below sink_in_flight, no other's until its outcome */
     uint32_t slot;
     uint16_t destination;
     struct flow_mark mark;

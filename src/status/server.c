@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "status/answer.h"
 #include "status/socket.h"
 
 #define TIMER_ACCURACY_US 1000
@@ -31,62 +31,6 @@ struct server {
     struct forwarder_stats *stats; /* room for forwarders_max, filled per request */
 };
 
-/* Answers. ---------------------------------------------------------------- */
-
-struct answer {
-    unsigned status;
-    bool problem;
-    char *text; /* owned; NULL: no memory for it */
-};
-
-static struct answer problem(unsigned status, const char *title, const char *detail) {
-    return (struct answer){status, true, document_problem((int)status, title, detail)};
-}
-
-static struct answer answer_status(struct server *s, size_t count) {
-    return (struct answer){MHD_HTTP_OK, false,
-                           document_status(&s->options.daemon, s->stats, count, clock_now_us(), clock_wall_us())};
-}
-
-static struct answer answer_forwarder(struct server *s, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(s->stats[i].name, name) == 0)
-            return (struct answer){
-                MHD_HTTP_OK, false,
-                document_forwarder(&s->options.daemon, &s->stats[i], clock_now_us(), clock_wall_us())};
-    char detail[FORWARDER_NAME_MAX + 128];
-    snprintf(detail, sizeof detail, "There is no forwarder '%.*s'; GET /status lists those there are.",
-             FORWARDER_NAME_MAX, name);
-    return problem(MHD_HTTP_NOT_FOUND, "Not Found", detail);
-}
-
-static struct answer answer_health(struct server *s, size_t count) {
-    bool healthy;
-    char *text = document_health(&s->options.daemon, s->stats, count, clock_now_us(), clock_wall_us(), &healthy);
-    return (struct answer){healthy ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, false, text};
-}
-
-static struct answer answer_ready(struct server *s, size_t count) {
-    bool ready;
-    char *text = document_ready(s->stats, count, &ready);
-    return (struct answer){ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, false, text};
-}
-
-static struct answer answer_get(struct server *s, const char *path) {
-    static const char under_status[] = "/status/";
-    size_t count = s->options.collect(s->options.context, s->stats, s->options.forwarders_max);
-    ASSERT(count <= s->options.forwarders_max);
-    if (strcmp(path, "/status") == 0)
-        return answer_status(s, count);
-    if (strncmp(path, under_status, strlen(under_status)) == 0)
-        return answer_forwarder(s, count, path + strlen(under_status));
-    if (strcmp(path, "/health") == 0)
-        return answer_health(s, count);
-    if (strcmp(path, "/ready") == 0)
-        return answer_ready(s, count);
-    return problem(MHD_HTTP_NOT_FOUND, "Not Found", "There are /status, /status/NAME, /health and /ready.");
-}
-
 /* HTTP. ------------------------------------------------------------------- */
 
 /* Takes the text. */
@@ -95,7 +39,7 @@ static struct MHD_Response *make_response(struct answer *answer) {
                               "document now; ask again.\"}\n";
     if (!answer->text) {
         answer->status = MHD_HTTP_SERVICE_UNAVAILABLE;
-        answer->problem = true;
+        answer->type = "application/problem+json";
         return MHD_create_response_from_buffer(strlen(no_memory), no_memory, MHD_RESPMEM_PERSISTENT);
     }
     struct MHD_Response *response =
@@ -106,12 +50,10 @@ static struct MHD_Response *make_response(struct answer *answer) {
 }
 
 static bool add_headers(struct MHD_Response *response, const struct answer *answer) {
-    const char *type = answer->problem ? "application/problem+json" : "application/json";
-    return MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+    return MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type) == MHD_YES &&
            MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES &&
            MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES &&
-           (answer->status != MHD_HTTP_METHOD_NOT_ALLOWED ||
-            MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD") == MHD_YES);
+           (!answer->allow || MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, answer->allow) == MHD_YES);
 }
 
 static enum MHD_Result reply(struct MHD_Connection *connection, struct answer answer) {
@@ -125,16 +67,21 @@ static enum MHD_Result reply(struct MHD_Connection *connection, struct answer an
     return result;
 }
 
+static struct answer get(struct server *s, struct MHD_Connection *connection, const char *path) {
+    size_t count = s->options.collect(s->options.context, s->stats, s->options.forwarders_max);
+    ASSERT(count <= s->options.forwarders_max);
+    const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    return answer_get(&s->options.daemon, s->stats, count, path, accept);
+}
+
 /* Called once the header is there; nothing here waits for a body. MHD_NO makes MHD close the connection. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *body, size_t *body_bytes,
                                   void **ret_request) {
     (void)version, (void)body, (void)body_bytes, (void)ret_request;
-    struct server *s = context;
     if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
-        return reply(connection, answer_get(s, path));
-    return reply(connection,
-                 problem(MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed", "This socket only answers GET and HEAD."));
+        return reply(connection, get(context, connection, path));
+    return reply(connection, answer_not_allowed(ANSWER_GET_ALLOWS));
 }
 
 /* Clients and their deadlines. -------------------------------------------- */

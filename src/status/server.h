@@ -25,7 +25,7 @@ struct server_options {
 
 /* Listens and attaches itself to the loop, in whose thread all of it runs; the
  * loop must outlive it. One request per connection: GET or HEAD of /status,
- * /status/NAME, /health, /ready; everything else is answered with
+ * /status/NAME, /health, /ready, /metrics; everything else is answered with
  * application/problem+json. A client that is slow holds up no other, and past
  * SERVER_CLIENTS_MAX the next ones wait for at most that timeout.
  * 0; negative errno with *reterr. */

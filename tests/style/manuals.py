@@ -64,6 +64,19 @@ def manuals_have_every_message_id(tree):
             yield DAEMON, 1, f"calls message id {value} '{named[value]}'; it is '{' '.join(words)}'"
 
 
+def manuals_have_every_metric(tree):
+    existing = set(re.findall(r'"(penstock_\w+)"', tree.text("src/status/metrics.c")))
+    existing |= set(re.findall(r'"(penstock_\w+)\{', tree.text("src/status/metrics.c")))
+    named = {i for i in items(part(tree, DAEMON, "Ss", "Metrics"), "Sy ") if i.startswith("penstock_")}
+    yield from both_ways(DAEMON, "metric", named, existing)
+
+
+def manuals_have_every_outcome_of_events(tree):
+    existing = set(re.findall(r'\{"(\w+)", c->\w+\}', tree.text("src/status/metrics.c")))
+    named = {i for i in items(part(tree, DAEMON, "Ss", "Metrics"), "Sy ") if not i.startswith("penstock_")}
+    yield from both_ways(DAEMON, "outcome", named, existing)
+
+
 def manuals_have_every_journal_field(tree):
     existing = set(re.findall(r'"(PENSTOCK_\w+|MESSAGE_ID)", fields->', tree.text("src/base/log.c")))
     named = {i for i in items(part(tree, DAEMON, "Ss", "Journal"), "Sy ") if i.isupper()}
@@ -71,8 +84,8 @@ def manuals_have_every_journal_field(tree):
 
 
 def manuals_have_every_request(tree):
-    server = tree.text("src/status/server.c")
-    existing = set(re.findall(r'strcmp\(path, "(/\w+)"\)', server)) | set(re.findall(r'under_status\[\] = "(/\w+/)"', server))
+    answer = tree.text("src/status/answer.c")
+    existing = set(re.findall(r'^    \{"(/\w+)", get_\w+\}', answer, re.M)) | set(re.findall(r'under_status\[\] = "(/\w+/)"', answer))
     named = {i for i in items(part(tree, DAEMON, "Ss", "Status socket"), "Sy ") if i.startswith("/")}
     yield from both_ways(DAEMON, "request", named, existing)
 
@@ -123,6 +136,8 @@ RULES = [
     manuals_have_every_exit_status,
     manuals_have_every_state,
     manuals_have_every_message_id,
+    manuals_have_every_metric,
+    manuals_have_every_outcome_of_events,
     manuals_have_every_journal_field,
     manuals_have_every_request,
     manuals_have_every_environment_variable,
