@@ -1,15 +1,18 @@
 """GET /metrics: read by what others wrote, and true to what happened."""
 
+import http.client
 import os
+import socket
 import subprocess
 import sys
+import time
 import unittest
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from penstock import Case, main, wait_until
+from penstock import Case, PATIENCE, free_port, main, wait_until
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -85,6 +88,76 @@ class Metrics(Case):
         self.db.insert_many(2000)
         wait_until(lambda: d.status()["rate"] > 100)
         wait_until(lambda: d.status()["rate"] == 0, 20)
+
+
+class Port(Case):
+    """status.metrics"""
+
+    def setUp(self):
+        super().setUp()
+        self.db.create_event_table()
+        self.port = free_port()
+
+    def over_tcp(self, method, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def daemon_with_port(self, **keys):
+        d = self.daemon(start=False)
+        d.write(self.configuration(status={"socket": d.socket, "metrics": f"127.0.0.1:{self.port}"}, **keys))
+        d.start()
+        d.wait_state("idle")
+        return d
+
+    def test_it_reads_and_commands_nothing(self):
+        self.daemon_with_port()
+        code, text = self.over_tcp("GET", "/metrics")
+        self.assertEqual(code, 200)
+        self.assertEqual(samples(parse_prometheus(text))["penstock_healthy", ()], 1)
+        self.assertEqual(self.over_tcp("GET", "/health")[0], 200)
+        for path in ("/forwarders/orders/pause", "/status", "/metrics"):
+            self.assertEqual(self.over_tcp("POST", path)[0], 405)
+
+    def test_a_port_that_is_taken_ends_the_start_with_71(self):
+        with socket.create_server(("127.0.0.1", self.port)):
+            d = self.daemon(start=False)
+            d.write(self.configuration(status={"socket": d.socket, "metrics": f"127.0.0.1:{self.port}"}))
+            d.start()
+            self.assertEqual(d.wait(), 71)
+            self.assertIn(f"status.metrics 127.0.0.1:{self.port}", d.log())
+            self.assertFalse(os.path.exists(d.socket))
+
+    def test_half_open_and_silent_clients_hold_up_neither_the_socket_nor_the_events(self):
+        d = self.daemon_with_port()
+        hostile = []
+        for i in range(300):
+            s = socket.socket()
+            s.setblocking(False)
+            s.connect_ex(("127.0.0.1", self.port))
+            hostile.append(s)
+            self.addCleanup(s.close)
+        for i, s in enumerate(hostile):
+            try:
+                if i % 3:       # each third says nothing at all
+                    s.send(b"GET /metrics HTTP/1.1\r\nX: " if i % 3 == 1 else b"GET /sta")
+            except OSError:     # still in the backlog's queue
+                pass
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+        for s in silent:
+            s.connect(d.socket)
+            self.addCleanup(s.close)
+        began = time.monotonic()
+        for _ in range(50):
+            self.assertEqual(d.get("/status")[0], 200)
+        self.db.insert_many(1000)
+        self.assertEqual(len(self.receive(1000)), 1000)
+        self.assertLess(time.monotonic() - began, 5 * PATIENCE)
+        self.assertEqual(d.stop(), 0)
 
 
 if __name__ == "__main__":
