@@ -27,8 +27,9 @@ struct kafka_session {
     struct kafka_partitions *partitions;
     uint32_t *places; /* by tag: where it went; a power of two of them */
     uint64_t place_mask;
-    bool cold;           /* a partition has to confirm before anything is submitted: */
-    uint32_t cold_place;
+    bool cold;           /* a partition has to confirm before anything is submitted, */
+    uint32_t cold_place; /* this one; */
+    int64_t cold_until_us; /* but from then on only what goes there waits */
     struct error lost; /* why */
 
     bool failing;
