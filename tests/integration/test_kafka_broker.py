@@ -201,7 +201,7 @@ class Rights(Kafka):
         d.wait_state("held", "blocked", "disconnected", seconds=20)
         self.assertEqual(self.db.checkpoint_position(), 5)
         self.kafka.acl("--add", "--allow-principal", "User:mallory", "--operation", "Write", "--topic", self.topic)
-        self.wait_saved(10, seconds=40)
+        self.wait_saved(10, seconds=60)
         records = self.receive(10)
         self.assert_nothing_twice(records)
         self.assert_ordered(records)
@@ -228,7 +228,7 @@ class Rights(Kafka):
         records = self.receive(2100, 15)
         self.assert_nothing_twice(records)
         self.kafka.acl("--add", "--allow-principal", "User:mallory", "--topic", secret, "--operation", "Write")
-        self.receive(5, 30, topic=secret)
+        self.receive(5, 60, topic=secret)
 
 
 class Security(Kafka):

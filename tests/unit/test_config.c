@@ -328,7 +328,7 @@ static void expect_all_found(const char *where) {
         ck_assert_msg(keys[i].found, "%s is not in %s", keys[i].path, where);
 }
 
-/* Where a mapping takes the properties of a library, too: one that it may have. */
+/* Where a mapping takes the properties of a library, too: one that there is. */
 static struct known_key *find_property(const char *place, const char *name) {
     struct error error;
     for (size_t i = 0; i < key_count; i++) {
@@ -336,7 +336,7 @@ static struct known_key *find_property(const char *place, const char *name) {
         size_t len = strlen(place);
         if (o && o->kind == OPTION_PROPERTIES && strncmp(keys[i].path, place, len) == 0 &&
             strcmp(keys[i].path + len + 1, o->key) == 0)
-            return o->properties->check(span_of(name), SPAN_ABSENT, &error) == 0 ? &keys[i] : NULL;
+            return o->properties->check(span_of(name), SPAN_ABSENT, &error) == OPTION_E_UNKNOWN ? NULL : &keys[i];
     }
     return NULL;
 }
