@@ -226,9 +226,8 @@ static int kafka_submit(struct sink *s, const struct event *e, const struct dest
     return kafka_session_publish(&k->session, e, d, token, now_us, reterr);
 }
 
-/* Its threads have begun already. */
 static void kafka_flush(struct sink *s) {
-    (void)s;
+    kafka_session_flush(&kafka_of(s)->session);
 }
 
 static bool kafka_next(struct sink *s, struct sink_outcome *ret_outcome) {

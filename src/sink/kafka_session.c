@@ -233,6 +233,7 @@ int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *re
     look_for_topic(s, now_us);
     read_events(s, now_us);
     look_for_stall(s, now_us);
+    kafka_burst_turn(&s->burst, confirms_open(s->confirms), now_us);
     if (!s->failing || s->more_to_read)
         return 0;
     if (s->failed < confirms_open(s->confirms) && now_us < s->give_up_us)
@@ -249,7 +250,9 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
         return CLOCK_NEVER;
     if (s->failing)
         return s->failed < confirms_open(s->confirms) ? s->give_up_us : 0;
-    return s->stalled ? CLOCK_NEVER : confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
+    int64_t stall_us = s->stalled ? CLOCK_NEVER : confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
+    int64_t burst_us = kafka_burst_deadline_us(&s->burst);
+    return burst_us < stall_us ? burst_us : stall_us;
 }
 
 /* Publishing. ------------------------------------------------------------ */
@@ -259,7 +262,11 @@ bool kafka_session_ready(const struct kafka_session *s) {
         return false;
     if (kafka_careful_active(s->careful))
         return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
-    return confirms_has_room(s->confirms);
+    return kafka_burst_is_open(&s->burst) && confirms_has_room(s->confirms);
+}
+
+void kafka_session_flush(struct kafka_session *s) {
+    kafka_burst_end(&s->burst);
 }
 
 static int retry(struct span topic, const char *why, struct error *reterr) {
@@ -344,6 +351,7 @@ static int produce(struct kafka_session *s, const struct kafka_topic *topic, uin
     if (kafka_careful_active(s->careful))
         s->alone_mark = mark_built(s);
     confirms_publish(s->confirms, token, now_us);
+    kafka_burst_publish(&s->burst);
     return 0;
 }
 

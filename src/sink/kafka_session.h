@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "sink/confirms.h"
+#include "sink/kafka_burst.h"
 #include "sink/kafka_careful.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
@@ -19,6 +20,7 @@ struct kafka_session {
     struct kafka_topics *topics; /* borrowed */
     struct kafka_producer *producer; /* NULL: down */
     bool more_to_read;
+    struct kafka_burst burst;
 
     struct confirms *confirms;
     struct kafka_message message;
@@ -60,6 +62,8 @@ int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *re
 int64_t kafka_session_deadline_us(const struct kafka_session *s);
 
 bool kafka_session_ready(const struct kafka_session *s);
+/* After a batch of publishes. */
+void kafka_session_flush(struct kafka_session *s);
 /* Asserts ready. 0, SINK_E_…, -ENOMEM. */
 int kafka_session_publish(struct kafka_session *s, const struct event *e, const struct destination *d, uint64_t token,
                           int64_t now_us, struct error *reterr) MUST_CHECK;
