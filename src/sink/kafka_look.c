@@ -12,11 +12,13 @@
 #include "sink/kafka_options.h"
 
 #define STEP_TIMEOUT_MS ((int)(KAFKA_LOOK_TIMEOUT_US / 2 / CLOCK_US_PER_MS)) /* metadata, then configurations */
+#define FIRST_SLICE_MS 1000
 /* librdkafka waits at its end for a thread of its own that hangs in a name lookup. */
 #define GIVE_UP_US (3 * KAFKA_LOOK_TIMEOUT_US)
 #define WORDS_MAX 512
+#define CANT "can't ask for topics: "
 
-static const struct backoff_options failed_waits = {.initial_us = 200000, .max_us = 5000000, .multiplier = 2};
+static const struct backoff_options failed_waits = {.initial_us = 200000, .max_us = 2000000, .multiplier = 2};
 
 /* What was asked and what was found; the names stand behind the topics. */
 struct answer {
@@ -77,20 +79,39 @@ static void take_metadata(struct kafka_topic *topic, const struct rd_kafka_metad
     set_reason(topic, t->err ? rd_kafka_err2str(t->err) : "it has no partitions");
 }
 
-/* What librdkafka said of its connections says more than the code of the call that failed by it. */
-static void say_failed(rd_kafka_t *rk, rd_kafka_resp_err_t code, struct error *reterr) {
-    char words[WORDS_MAX];
-    snprintf(words, sizeof words, "%s", rd_kafka_err2str(code));
+/* What librdkafka says of its connections says more than the code of the call that fails by it. */
+struct words {
+    char text[WORDS_MAX]; /* empty: nothing yet */
+    bool all_down;
+};
+
+static void listen_to(rd_kafka_t *rk, struct words *w) {
     rd_kafka_queue_t *queue = rd_kafka_queue_get_main(rk);
     rd_kafka_event_t *event;
     while ((event = rd_kafka_queue_poll(queue, 0))) {
-        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR &&
-            rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
-            snprintf(words, sizeof words, "%s", rd_kafka_event_error_string(event));
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
+            if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+                w->all_down = true;
+            else
+                snprintf(w->text, sizeof w->text, "%s", rd_kafka_event_error_string(event));
+        }
         rd_kafka_event_destroy(event);
     }
     rd_kafka_queue_destroy(queue);
-    error_set(reterr, ERROR_RETRY, "can't ask for topics: %s", words);
+}
+
+/* In two slices: the call goes on waiting for a broker when it is known that there is none. */
+static rd_kafka_resp_err_t wait_for_metadata(rd_kafka_t *rk, const struct rd_kafka_metadata **ret_metadata,
+                                             struct words *w) {
+    rd_kafka_resp_err_t code = rd_kafka_metadata(rk, 0, NULL, ret_metadata, FIRST_SLICE_MS);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return code;
+    listen_to(rk, w);
+    if (w->all_down)
+        return code;
+    code = rd_kafka_metadata(rk, 0, NULL, ret_metadata, STEP_TIMEOUT_MS - FIRST_SLICE_MS);
+    listen_to(rk, w);
+    return code;
 }
 
 /* Topics that have a handle are those that librdkafka asks for together. */
@@ -106,12 +127,12 @@ static int ask_for_metadata(rd_kafka_t *rk, struct answer *a, int32_t *ret_broke
     rd_kafka_topic_t *handles[KAFKA_LOOK_TOPICS_MAX];
     uint32_t made = make_handles(rk, a, handles);
     const struct rd_kafka_metadata *metadata = NULL;
-    rd_kafka_resp_err_t code = made == a->count ? rd_kafka_metadata(rk, 0, NULL, &metadata, STEP_TIMEOUT_MS)
-                                                : rd_kafka_last_error();
+    struct words words = {.all_down = false};
+    rd_kafka_resp_err_t code = made == a->count ? wait_for_metadata(rk, &metadata, &words) : rd_kafka_last_error();
     while (made > 0)
         rd_kafka_topic_destroy(handles[--made]);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        say_failed(rk, code, reterr);
+        error_set(reterr, ERROR_RETRY, CANT "%s", words.text[0] ? words.text : rd_kafka_err2str(code));
         return -EIO;
     }
     for (int i = 0; i < metadata->topic_cnt; i++) {
@@ -222,7 +243,7 @@ static void *look(void *argument, struct error *reterr) {
     char why[WORDS_MAX];
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, c->conf, why, sizeof why);
     if (!rk) {
-        error_set(reterr, ERROR_RETRY, "can't ask for topics: %s", why);
+        error_set(reterr, ERROR_RETRY, CANT "%s", why);
         return NULL;
     }
     c->conf = NULL;
@@ -292,7 +313,7 @@ static void failed(struct kafka_look *l, const struct error *error, int64_t now_
 
 static void give_up(struct kafka_look *l, int64_t now_us) {
     struct error error;
-    error_set(&error, ERROR_RETRY, "can't ask for topics: no end after %d s", (int)(GIVE_UP_US / CLOCK_US_PER_S));
+    error_set(&error, ERROR_RETRY, CANT "no end after %d s", (int)(GIVE_UP_US / CLOCK_US_PER_S));
     dial_abandon(l->dial);
     failed(l, &error, now_us);
 }
@@ -349,7 +370,7 @@ void kafka_look_work(struct kafka_look *l, int64_t now_us) {
     if (r == 0)
         return;
     if (error.class == ERROR_NONE)
-        error_set(&error, ERROR_RETRY, "can't ask for topics: %s", strerror(-r));
+        error_set(&error, ERROR_RETRY, CANT "%s", strerrordesc_np(-r));
     failed(l, &error, now_us);
 }
 

@@ -2,13 +2,13 @@
 #ifndef PENSTOCK_SINK_KAFKA_SESSION_H
 #define PENSTOCK_SINK_KAFKA_SESSION_H
 
-#include "base/hash.h"
 #include "sink/confirms.h"
 #include "sink/kafka_burst.h"
-#include "sink/kafka_careful.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
+#include "sink/kafka_partitions.h"
 #include "sink/kafka_producer.h"
+#include "sink/kafka_suspects.h"
 #include "sink/kafka_topics.h"
 #include "sink/sink.h"
 
@@ -24,6 +24,13 @@ struct kafka_session {
 
     struct confirms *confirms;
     struct kafka_message message;
+    const struct kafka_partitioner *partitioner;
+    int32_t turn; /* messages without a key go to one partition for one turn of the forwarder */
+    struct kafka_partitions *partitions;
+    uint32_t *places; /* by tag: where it went; a power of two of them */
+    uint64_t place_mask;
+    bool cold;           /* a partition has to confirm before anything is submitted: */
+    uint32_t cold_place;
     struct error lost; /* why */
 
     bool failing;
@@ -31,12 +38,8 @@ struct kafka_session {
     uint32_t failed;      /* reports that said no; their tokens are still open */
     int64_t give_up_us;   /* failing: when the rest of the reports is waited for no longer */
 
-    struct kafka_careful *careful;
-    struct hash_key mark_key;
-    uint64_t alone_mark;      /* of what is on the wire, while careful */
-    uint32_t suspects;        /* of this instance */
-    uint64_t suspect_tag, suspect_mark; /* the last of them */
-    struct error suspicion;
+    struct kafka_suspects suspects;
+    int64_t batch_bytes; /* larger ones were refused; 0: none was */
 
     bool stalled; /* the oldest token has waited for ack_timeout */
     int64_t stalled_since_us; /* when it was published */
@@ -67,6 +70,9 @@ void kafka_session_flush(struct kafka_session *s);
 /* Asserts ready. 0, SINK_E_…, -ENOMEM. */
 int kafka_session_publish(struct kafka_session *s, const struct event *e, const struct destination *d, uint64_t token,
                           int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* After a batch of submits. */
+void kafka_session_flush(struct kafka_session *s);
 
 bool kafka_session_next(struct kafka_session *s, struct sink_outcome *ret_outcome);
 

@@ -94,9 +94,9 @@ static void forget(struct kafka_topics *t, uint32_t i) {
     t->entries[i] = t->entries[--t->count];
     t->unsaid -= e->unsaid != 0;
     free(e);
-    sum_up(t);
 }
 
+/* It may have been the one that is due; but the new one is due at once. */
 static void forget_the_least_used(struct kafka_topics *t) {
     uint32_t least = t->count;
     for (uint32_t i = 0; i < t->count; i++)
@@ -122,13 +122,11 @@ static int make_room(struct kafka_topics *t) {
 static struct entry *add(struct kafka_topics *t, struct span name) {
     ASSERT(name.len > 0);
     ASSERT(name.len <= KAFKA_TOPIC_MAX);
-    if (t->count - t->named >= KAFKA_TOPICS_MAX)
-        forget_the_least_used(t);
-    if (make_room(t) < 0)
-        return NULL;
-    struct entry *e = calloc(1, sizeof *e + name.len);
+    struct entry *e = make_room(t) < 0 ? NULL : calloc(1, sizeof *e + name.len);
     if (!e)
         return NULL;
+    if (t->count - t->named >= KAFKA_TOPICS_MAX)
+        forget_the_least_used(t);
     memcpy(e->text, name.data, name.len);
     e->topic.name = (struct span){e->text, name.len};
     struct entry **bucket = bucket_of(t, name);

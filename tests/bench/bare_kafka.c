@@ -1,5 +1,4 @@
-/* bare_kafka: the two libraries alone read a table and publish it: the yardstick of tests/bench/run --kafka and --read */
-
+/* bare_kafka: the two libraries alone read a table and publish it: the yardstick of tests/bench/run --read and --kafka */
 /* Keyset pages in binary, the next one asked for when one has come; the messages
  * that penstockd makes of them (binary mode, key from streamid). Every report is
  * waited for. Without a broker it only reads. */

@@ -68,7 +68,7 @@ static void answer(struct kafka_topics *topics, struct kafka_look *look) {
 /* test_kafka_look MAX_MESSAGE_BYTES {PROPERTY=VALUE | TOPIC}… */
 int main(int argc, char **argv) {
     struct kafka_connection connection = {{properties, 0}};
-    struct sink_options options = {.max_message_bytes = argc > 1 ? atoll(argv[1]) : 0};
+    struct sink_options options = {.max_message_bytes = argc > 1 ? strtoll(argv[1], NULL, 10) : 0};
     for (int i = 2; i < argc && i < ARGUMENTS_MAX; i++) {
         char *equals = strchr(argv[i], '=');
         if (!equals) {

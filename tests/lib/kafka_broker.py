@@ -33,8 +33,16 @@ class Record:
             return self.headers["ce_id"]
         raise AssertionError(f"no id among the headers {sorted(self.headers)}")
 
+    def attribute(self, name):
+        """Of binary mode; None if it isn't there."""
+        return self.headers.get("ce_" + name)
+
+    @property
+    def place(self):
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
     def __repr__(self):
-        return f"{self.topic}[{self.partition}]@{self.offset} key {self.key} {self.headers} {self.value}"
+        return f"{self.place} key {self.key} {self.headers} {self.value}"
 
 
 class Reader:
@@ -71,11 +79,27 @@ class Reader:
         """partition -> where it ends now. A topic made again under its name begins anew."""
         ends = {}
         for p in self.consumer.list_topics(self.topic, seconds).topics[self.topic].partitions:
-            low, ends[p] = self.consumer.get_watermark_offsets(ck.TopicPartition(self.topic, p), seconds)
+            low, ends[p] = self._watermarks(p, seconds)
             if not low <= self.next.get(p, low) <= ends[p]:
                 self.next[p] = low
             self.next.setdefault(p, low)
         return ends
+
+    def _watermarks(self, partition, seconds):
+        """A broker knows of its leadership a little later than the metadata say so."""
+        last = None
+
+        def answered():
+            nonlocal last
+            try:
+                return self.consumer.get_watermark_offsets(ck.TopicPartition(self.topic, partition), seconds)
+            except ck.KafkaException as e:
+                last = e
+
+        try:
+            return wait_until(answered, seconds, every=0.05)
+        except AssertionError:
+            raise last from None
 
     def close(self):
         self.consumer.close()
