@@ -259,15 +259,11 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
 /* Publishing. ------------------------------------------------------------ */
 
 bool kafka_session_ready(const struct kafka_session *s) {
-    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0)
+    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0 || !kafka_burst_is_open(&s->burst))
         return false;
     if (kafka_suspects_alone(&s->suspects))
         return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
-    return kafka_burst_is_open(&s->burst) && confirms_has_room(s->confirms);
-}
-
-void kafka_session_flush(struct kafka_session *s) {
-    kafka_burst_end(&s->burst);
+    return confirms_has_room(s->confirms);
 }
 
 static int retry(struct span topic, const char *why, struct error *reterr) {
@@ -394,6 +390,7 @@ int kafka_session_publish(struct kafka_session *s, const struct event *e, const 
 
 void kafka_session_flush(struct kafka_session *s) {
     s->turn = s->turn == INT32_MAX ? 0 : s->turn + 1;
+    kafka_burst_end(&s->burst);
 }
 
 /* Outcomes. -------------------------------------------------------------- */

@@ -65,8 +65,6 @@ int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *re
 int64_t kafka_session_deadline_us(const struct kafka_session *s);
 
 bool kafka_session_ready(const struct kafka_session *s);
-/* After a batch of publishes. */
-void kafka_session_flush(struct kafka_session *s);
 /* Asserts ready. 0, SINK_E_…, -ENOMEM. */
 int kafka_session_publish(struct kafka_session *s, const struct event *e, const struct destination *d, uint64_t token,
                           int64_t now_us, struct error *reterr) MUST_CHECK;
