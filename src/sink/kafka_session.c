@@ -247,6 +247,7 @@ int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *re
     s->cold = s->cold && now_us < s->cold_until_us;
     read_events(s, now_us);
     look_for_stall(s, now_us);
+    kafka_burst_turn(&s->burst, confirms_open(s->confirms), now_us);
     if (!s->failing || s->more_to_read)
         return 0;
     if (s->failed < confirms_open(s->confirms) && now_us < s->give_up_us)
@@ -266,13 +267,16 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
     if (s->failing)
         return s->failed < confirms_open(s->confirms) ? s->give_up_us : 0;
     int64_t due_us = s->stalled ? CLOCK_NEVER : confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
-    return s->cold && s->cold_until_us < due_us ? s->cold_until_us : due_us;
+    int64_t burst_us = kafka_burst_deadline_us(&s->burst);
+    if (s->cold && s->cold_until_us < due_us)
+        due_us = s->cold_until_us;
+    return burst_us < due_us ? burst_us : due_us;
 }
 
 /* Publishing. ------------------------------------------------------------ */
 
 bool kafka_session_ready(const struct kafka_session *s) {
-    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0)
+    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0 || !kafka_burst_is_open(&s->burst))
         return false;
     if (kafka_suspects_alone(&s->suspects))
         return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
@@ -387,6 +391,7 @@ static int produce(struct kafka_session *s, const struct kafka_topic *topic, uin
     s->places[tag & s->place_mask] = place;
     kafka_partitions_sent(s->partitions, place, now_us);
     confirms_publish(s->confirms, token, now_us);
+    kafka_burst_publish(&s->burst);
     return 0;
 }
 
@@ -407,6 +412,7 @@ int kafka_session_publish(struct kafka_session *s, const struct event *e, const 
 
 void kafka_session_flush(struct kafka_session *s) {
     s->turn = s->turn == INT32_MAX ? 0 : s->turn + 1;
+    kafka_burst_end(&s->burst);
 }
 
 /* Outcomes. -------------------------------------------------------------- */

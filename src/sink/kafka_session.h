@@ -3,6 +3,7 @@
 #define PENSTOCK_SINK_KAFKA_SESSION_H
 
 #include "sink/confirms.h"
+#include "sink/kafka_burst.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
 #include "sink/kafka_partitions.h"
@@ -19,6 +20,7 @@ struct kafka_session {
     struct kafka_topics *topics; /* borrowed */
     struct kafka_producer *producer; /* NULL: down */
     bool more_to_read;
+    struct kafka_burst burst;
 
     struct confirms *confirms;
     struct kafka_message message;
