@@ -38,6 +38,10 @@ struct kafka {
     struct kafka_session session;
 };
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 static struct kafka *kafka_of(const struct sink *s) {
     return (struct kafka *)s;
 }
@@ -129,12 +133,18 @@ static void come_up(struct kafka *k, int64_t now_us, struct kafka_producer *prod
     k->was_up = true;
 }
 
+/* What the broker limits is the batch, not the message. 0: nothing is known. */
+static int64_t batch_bytes(const struct kafka *k) {
+    int64_t topics = kafka_topics_smallest_limit(k->topics), refused = k->session.batch_bytes;
+    return topics > 0 && refused > 0 ? least(topics, refused) : topics + refused;
+}
+
 static int dial_producer(struct kafka *k, struct error *reterr) {
     struct kafka_tuning tuning = {
         .role = KAFKA_PRODUCER,
         .in_flight = k->in_flight,
         .max_message_bytes = k->options->max_message_bytes,
-        .batch_bytes = kafka_topics_smallest_limit(k->topics),
+        .batch_bytes = batch_bytes(k),
         .client_id = k->client_id,
     };
     rd_kafka_conf_t *conf = NULL;
@@ -201,15 +211,11 @@ static int kafka_poll(struct sink *s, struct pollfd *fds) {
     return count;
 }
 
-static int64_t earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static int64_t kafka_deadline(const struct sink *s) {
     const struct kafka *k = kafka_of(s);
-    int64_t due_us = earlier(kafka_session_deadline_us(&k->session), kafka_look_deadline_us(k->look));
+    int64_t due_us = least(kafka_session_deadline_us(&k->session), kafka_look_deadline_us(k->look));
     bool waits = !connected(k) && !dial_running(k->dial) && kafka_topics_ready(k->topics);
-    return waits ? earlier(due_us, k->next_attempt_us) : due_us;
+    return waits ? least(due_us, k->next_attempt_us) : due_us;
 }
 
 static bool kafka_ready(const struct sink *s) {

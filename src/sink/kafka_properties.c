@@ -204,7 +204,14 @@ static int refuse(struct span value, const char *allowed, struct error *reterr) 
     return -EINVAL;
 }
 
+/* The sink itself goes by some of them, before anything is read from elsewhere. */
 static int check_choice(struct span name, struct span value, struct error *reterr) {
+    if (span_absent(value) && span_is(name, "partitioner")) {
+        error_set(reterr, ERROR_CONFIG, "its value is no secret; it has to stand here");
+        return -EINVAL;
+    }
+    if (span_absent(value))
+        return 0;
     for (size_t i = 0; i < ARRAY_LENGTH(choices); i++)
         if (span_is(name, choices[i].name) && !is_one_of(value, choices[i].words))
             return refuse(value, choices[i].allowed, reterr);
@@ -266,8 +273,8 @@ static int check_servers(struct span name, struct span value, struct error *rete
 static bool means_the_same(const char *text, const char *taken) {
     char *text_end, *taken_end;
     double number = strtod(taken, &taken_end), meant = strtod(text, &text_end);
-    if (taken_end == taken || *taken_end != '\0')
-        return true; /* no number */
+    if (taken_end == taken || *taken_end != '\0' || strcmp(text, taken) == 0)
+        return true; /* no number, or the very same */
     return text_end != text && *text_end == '\0' && fabs(number - meant) < 1e-6;
 }
 
@@ -295,8 +302,10 @@ static int ask_library(const char *name, const char *value, struct error *reterr
     else if (secret || !get(conf, name, taken, sizeof taken) || means_the_same(value, taken))
         return 0;
     else
-        error_set(reterr, ERROR_CONFIG, "\"%.80s\" is not understood, librdkafka would take it for %s; a number without "
-                  "a unit is allowed (the unit stands in the name)", value, taken);
+        error_set(reterr, ERROR_CONFIG,
+                  "\"%.80s\" is not understood, librdkafka would take it for %s; a number without a unit is allowed (the unit "
+                  "stands in the name)",
+                  value, taken);
     return -EINVAL;
 }
 
@@ -315,7 +324,7 @@ static int check(struct span name, struct span value, struct error *reterr) {
     }
     if (name.len > NAME_MAX_BYTES)
         return OPTION_E_UNKNOWN;
-    int r = span_absent(value) ? 0 : check_choice(name, value, reterr);
+    int r = check_choice(name, value, reterr);
     if (r == 0)
         r = check_servers(name, value, reterr);
     if (r != 0)

@@ -11,6 +11,7 @@
 #define SPAN_PER_IN_FLIGHT 4
 /* What is on the wire may still be confirmed when the instance fails: each that is, is no duplicate. */
 #define LAST_REPORTS_US CLOCK_US_PER_S
+#define BATCH_BYTES_LEAST 16384
 
 /* The partition is chosen here, as librdkafka would: it has to be known before
  * something goes there (kafka_partitions.h). */
@@ -52,11 +53,10 @@ int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, 
         .options = setup->options,
         .topics = topics,
         .partitioner = partitioner_of(setup->connection),
-        .mark_key = hash_key_random(),
     };
     kafka_message_init(&s->message, (size_t)s->options->max_message_bytes);
     uint32_t span = setup->in_flight * SPAN_PER_IN_FLIGHT;
-    int result = kafka_careful_new(setup->in_flight, &s->careful);
+    int result = kafka_suspects_init(&s->suspects, setup->in_flight);
     if (result == 0)
         result = new_places(s, span);
     if (result == 0)
@@ -68,7 +68,7 @@ void kafka_session_done(struct kafka_session *s) {
     kafka_message_done(&s->message);
     kafka_partitions_free(s->partitions);
     free(s->places);
-    kafka_careful_free(s->careful);
+    kafka_suspects_done(&s->suspects);
     confirms_free(s->confirms);
 }
 
@@ -82,7 +82,8 @@ void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) 
     s->producer = producer;
     s->more_to_read = true; /* what came before somebody listened */
     s->failing = s->stalled = s->unwanted = s->cold = false;
-    s->failed = s->suspects = 0;
+    s->failed = 0;
+    kafka_suspects_reset(&s->suspects);
     kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
 }
@@ -109,92 +110,43 @@ static void fail(struct kafka_session *s, int64_t now_us, const char *what, cons
     kafka_producer_stop(s->producer);
 }
 
-/* What a report says no to. */
-enum blame { BLAME_MESSAGE, BLAME_TOPIC, BLAME_RIGHTS, BLAME_INSTANCE };
-
-static enum blame blame_of(rd_kafka_resp_err_t err) {
-    switch ((int)err) {
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
-    case RD_KAFKA_RESP_ERR_INVALID_MSG:
-    case RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE:
-    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
-    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
-    case RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT:
-    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
-        return BLAME_MESSAGE;
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
-        return BLAME_TOPIC;
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-        return BLAME_RIGHTS;
-    default:
-        return BLAME_INSTANCE;
-    }
-}
-
-/* Marks. ----------------------------------------------------------------- */
-
-static uint64_t mix(const struct kafka_session *s, uint64_t mark, const void *data, size_t len) {
-    return (mark << 7 | mark >> 57) ^ hash_bytes(&s->mark_key, (struct span){data, len});
-}
-
-static uint64_t mark_built(const struct kafka_session *s) {
-    const struct kafka_message *m = &s->message;
-    uint64_t mark = mix(s, mix(s, 0, m->value.data, m->value.len), m->key.data, m->key.len);
-    for (size_t i = 0; i < m->binding.header_count; i++)
-        mark = mix(s, mark, m->binding.headers[i].value.data, m->binding.headers[i].value.len);
-    for (size_t i = 0; i < m->destination->header_count; i++)
-        mark = mix(s, mark, m->destination->headers[i].value.data, m->destination->headers[i].value.len);
-    return mark;
-}
-
-static uint64_t mark_reported(const struct kafka_session *s, const rd_kafka_message_t *m) {
-    uint64_t mark = mix(s, mix(s, 0, m->payload, m->len), m->key, m->key_len);
-    rd_kafka_headers_t *headers;
-    if (rd_kafka_message_headers(m, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return mark;
-    const char *name;
-    const void *value;
-    size_t len;
-    for (size_t i = 0; rd_kafka_header_get_all(headers, i, &name, &value, &len) == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
-        mark = mix(s, mark, value, len);
-    return mark;
-}
-
 /* Reports. --------------------------------------------------------------- */
 
 static const char *topic_of(const rd_kafka_message_t *m) {
     return m->rkt ? rd_kafka_topic_name(m->rkt) : "?";
 }
 
-static void suspect(struct kafka_session *s, const rd_kafka_message_t *m) {
-    s->suspects++;
-    s->suspect_tag = (uint64_t)(uintptr_t)m->_private;
-    s->suspect_mark = mark_reported(s, m);
-    kafka_careful_suspect(s->careful, s->suspect_mark);
-    error_set(&s->suspicion, ERROR_PERMANENT, "topic %s: %s (%s); its value is %zu bytes", topic_of(m),
-              rd_kafka_err2str(m->err), rd_kafka_err2name(m->err), m->len);
+/* It may have changed since it was looked at; but the right to write there can't be seen. */
+static void blame_topic(struct kafka_session *s, struct span topic, rd_kafka_resp_err_t err, int64_t now_us) {
+    if (err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
+        kafka_topics_refuse(s->topics, topic, rd_kafka_err2str(err), now_us);
+    else
+        kafka_topics_doubt(s->topics, topic, now_us);
 }
 
 static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
     s->failed++;
-    switch (blame_of(m->err)) {
-    case BLAME_MESSAGE:
-        suspect(s, m);
-        break;
-    case BLAME_TOPIC:
+    switch (kafka_suspects_blame(m->err)) {
+    case KAFKA_BLAME_MESSAGE:
+        kafka_suspects_note(&s->suspects, m);
         kafka_topics_doubt(s->topics, span_of(topic_of(m)), now_us);
         break;
-    case BLAME_RIGHTS: /* a look doesn't see them: each attempt costs an instance, so there are few */
-        kafka_topics_refuse(s->topics, span_of(topic_of(m)), rd_kafka_err2str(m->err), now_us);
+    case KAFKA_BLAME_TOPIC:
+        blame_topic(s, span_of(topic_of(m)), m->err, now_us);
         break;
-    case BLAME_INSTANCE:
+    case KAFKA_BLAME_INSTANCE:
         break;
     }
     fail(s, now_us, topic_of(m), rd_kafka_err2str(m->err));
+}
+
+/* Of an instance the size of a batch can't be changed. */
+static void on_success_alone(struct kafka_session *s, int64_t now_us) {
+    int64_t bytes;
+    if (!kafka_suspects_cleared(&s->suspects, &bytes))
+        return;
+    s->batch_bytes = bytes / 2 > BATCH_BYTES_LEAST ? bytes / 2 : BATCH_BYTES_LEAST;
+    fail(s, now_us, "a topic takes less than its max.message.bytes was thought to be", "batches become smaller");
 }
 
 static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
@@ -206,8 +158,8 @@ static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int
     (void)!confirms_ack(s->confirms, tag, false);
     s->word.class = ERROR_NONE;
     s->unwanted = false;
-    if (kafka_careful_active(s->careful))
-        kafka_careful_clear(s->careful, s->alone_mark);
+    if (kafka_suspects_alone(&s->suspects))
+        on_success_alone(s, now_us);
 }
 
 static void on_reports(struct kafka_session *s, rd_kafka_event_t *event, int64_t now_us) {
@@ -270,14 +222,6 @@ static void look_for_stall(struct kafka_session *s, int64_t now_us) {
         fail(s, now_us, "connecting anew", s->word.text);
 }
 
-/* A batch of one is known by its report; and so is what went alone. */
-static void find_guilty(struct kafka_session *s) {
-    if (s->suspects != 1)
-        return;
-    (void)!confirms_nack(s->confirms, s->suspect_tag, false);
-    kafka_careful_clear(s->careful, s->suspect_mark);
-}
-
 static void look_for_topic(struct kafka_session *s, int64_t now_us) {
     struct span name = {s->awaited, s->awaited_len};
     if (name.len > 0 && kafka_topics_find(s->topics, name, now_us))
@@ -292,7 +236,9 @@ int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *re
         return 0;
     if (s->failed < confirms_open(s->confirms) && now_us < s->give_up_us)
         return 0;
-    find_guilty(s);
+    uint64_t tag;
+    if (kafka_suspects_guilty(&s->suspects, &tag))
+        (void)!confirms_nack(s->confirms, tag, false);
     *reterr = s->failure;
     return -ECONNRESET;
 }
@@ -312,13 +258,13 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
 bool kafka_session_ready(const struct kafka_session *s) {
     if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0)
         return false;
-    if (kafka_careful_active(s->careful))
+    if (kafka_suspects_alone(&s->suspects))
         return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
     return confirms_has_room(s->confirms);
 }
 
 static int retry(struct span topic, const char *why, struct error *reterr) {
-    error_set(reterr, ERROR_RETRY, "topic %.*s: %s", SPAN_ARGS(topic), why);
+    error_set(reterr, ERROR_RETRY, "topic %.*s: %s (tried again by itself)", SPAN_ARGS(topic), why);
     return SINK_E_RETRY;
 }
 
@@ -385,8 +331,8 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
         break;
     }
     int result = retry(topic->name, rd_kafka_err2str(err), reterr);
-    if (blame_of(err) == BLAME_TOPIC)
-        kafka_topics_doubt(s->topics, topic->name, now_us);
+    if (kafka_suspects_blame(err) == KAFKA_BLAME_TOPIC)
+        blame_topic(s, topic->name, err, now_us);
     return result;
 }
 
@@ -415,8 +361,8 @@ static int produce(struct kafka_session *s, const struct kafka_topic *topic, uin
     rd_kafka_resp_err_t err = kafka_producer_produce(s->producer, topic->name, &s->message, tag);
     if (err)
         return on_refusal(s, topic, err, now_us, reterr);
-    if (kafka_careful_active(s->careful))
-        s->alone_mark = mark_built(s);
+    if (kafka_suspects_alone(&s->suspects))
+        kafka_suspects_sent_alone(&s->suspects, &s->message);
     s->places[tag & s->place_mask] = place;
     kafka_partitions_sent(s->partitions, place);
     confirms_publish(s->confirms, token, now_us);
@@ -452,7 +398,7 @@ bool kafka_session_next(struct kafka_session *s, struct sink_outcome *ret_outcom
     *ret_outcome = (struct sink_outcome){.token = token, .kind = SINK_CONFIRMED};
     if (outcome == CONFIRMS_NACKED) {
         ret_outcome->kind = SINK_REJECTED;
-        ret_outcome->reason = s->suspicion.text;
+        ret_outcome->reason = s->suspects.last.text;
     } else if (outcome != CONFIRMS_CONFIRMED) {
         ret_outcome->kind = SINK_LOST;
         ret_outcome->reason = s->lost.text;

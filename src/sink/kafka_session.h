@@ -2,13 +2,12 @@
 #ifndef PENSTOCK_SINK_KAFKA_SESSION_H
 #define PENSTOCK_SINK_KAFKA_SESSION_H
 
-#include "base/hash.h"
 #include "sink/confirms.h"
-#include "sink/kafka_careful.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
 #include "sink/kafka_partitions.h"
 #include "sink/kafka_producer.h"
+#include "sink/kafka_suspects.h"
 #include "sink/kafka_topics.h"
 #include "sink/sink.h"
 
@@ -37,12 +36,8 @@ struct kafka_session {
     uint32_t failed;      /* reports that said no; their tokens are still open */
     int64_t give_up_us;   /* failing: when the rest of the reports is waited for no longer */
 
-    struct kafka_careful *careful;
-    struct hash_key mark_key;
-    uint64_t alone_mark;      /* of what is on the wire, while careful */
-    uint32_t suspects;        /* of this instance */
-    uint64_t suspect_tag, suspect_mark; /* the last of them */
-    struct error suspicion;
+    struct kafka_suspects suspects;
+    int64_t batch_bytes; /* larger ones were refused; 0: none was */
 
     bool stalled; /* the oldest token has waited for ack_timeout */
     int64_t stalled_since_us; /* when it was published */

@@ -1,9 +1,11 @@
 /* test_kafka: the Kafka sink against librdkafka's mock cluster: the contract, order, failures, what is on the wire */
 #include "unit/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "unit/fail_alloc.h"
 #include "unit/kafka_rig.h"
 
 static struct kafka_rig kafka;
@@ -242,6 +244,47 @@ START_TEST(of_a_batch_that_is_refused_exactly_the_one_that_fails_alone_is_reject
 }
 END_TEST
 
+static uint64_t reconnects(void) {
+    struct sink_view view;
+    drive.rig.sink->kind->view(drive.rig.sink, &view);
+    return view.reconnects;
+}
+
+/* Once to send one at a time, once for smaller batches. */
+START_TEST(a_batch_in_which_nobody_is_guilty_makes_batches_smaller) {
+    open_failing(1000);
+    warm_up(&drive);
+    rd_kafka_mock_push_request_errors(kafka.mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    kafka_drive_finish(&drive, 60);
+    ck_assert_uint_eq(drive.rejected, 0);
+    ck_assert_uint_eq(drive.confirmed, drive.events);
+    ck_assert_uint_eq(reconnects(), 2);
+    kafka_drive_check(&drive);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+static bool is_lost(const struct rig *r) {
+    return r->by_kind[SINK_LOST] == 1;
+}
+
+START_TEST(a_topic_that_may_not_be_written_to_is_left_alone_and_harms_no_other) {
+    ck_assert_int_eq(rd_kafka_mock_topic_create(kafka.mock, "secret", 1, 1), 0);
+    open_drive_for_one();
+    rd_kafka_mock_push_request_errors(kafka.mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
+    ck_assert_int_eq(submit_to("secret"), 0);
+    rig_until(&drive.rig, is_lost, 10, "lost");
+    rig_until(&drive.rig, rig_connected, 10, "connected");
+    ck_assert_int_eq(submit_to("secret"), SINK_E_RETRY);
+    ck_assert_ptr_nonnull(strstr(drive.rig.refusal.text, "secret"));
+    ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
+    rig_until(&drive.rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(drive.rig.by_kind[SINK_CONFIRMED], 1);
+    ck_assert_uint_eq(reconnects(), 1);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
 START_TEST(what_fails_in_a_batch_of_its_own_is_rejected_at_once) {
     kafka_drive_open(&drive, &kafka, 20, 20);
     rd_kafka_mock_push_request_errors(kafka.mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
@@ -348,6 +391,57 @@ START_TEST(a_renewed_sink_sends_everything_again_in_order) {
 }
 END_TEST
 
+/* Memory. ---------------------------------------------------------------- */
+
+/* Without ck_assert, which allocates. */
+static uint64_t confirm_many(struct rig *r, uint64_t n) {
+    const struct sink_kind *kind = r->sink->kind;
+    uint64_t submitted = 0, confirmed = 0;
+    struct sink_outcome outcome;
+    struct pollfd fds[SINK_POLL_MAX];
+    struct error error;
+    int64_t deadline_us = clock_now_us() + 30 * CLOCK_US_PER_S;
+    while (confirmed < n && clock_now_us() < deadline_us) {
+        while (submitted < n && kind->ready(r->sink) &&
+               kind->submit(r->sink, &r->event, &kafka.destination, submitted, clock_now_us(), &error) == 0)
+            submitted++;
+        kind->flush(r->sink);
+        poll(fds, (nfds_t)kind->poll(r->sink, fds), 10);
+        kind->work(r->sink, clock_now_us());
+        while (kind->next(r->sink, &outcome))
+            confirmed += outcome.kind == SINK_CONFIRMED;
+    }
+    return confirmed;
+}
+
+START_TEST(nothing_of_ours_is_allocated_in_steady_state) {
+    open_drive_for_one();
+    ck_assert_uint_eq(confirm_many(&drive.rig, 1000), 1000);
+    fail_alloc_begin(0);
+    uint64_t confirmed = confirm_many(&drive.rig, 20000);
+    fail_alloc_end();
+    ck_assert_uint_eq(confirmed, 20000);
+    ck_assert_uint_eq(fail_alloc_count(), 0);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_an_ordinary_answer) {
+    struct sink_setup setup = {
+        .forwarder = "f", .connection_name = "c", .connection = &kafka.connection, .options = &kafka.options, .in_flight = 10};
+    FAIL_ALLOC_EACH(n) {
+        struct sink *sink = NULL;
+        int result = kafka.contract.kind->open(&setup, &sink);
+        if (fail_alloc_end()) {
+            ck_assert_int_eq(result, -ENOMEM);
+        } else {
+            ck_assert_int_eq(result, 0);
+            kafka.contract.kind->close(sink);
+        }
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("kafka");
     TCase *cases = tcase_create("kafka");
@@ -363,6 +457,8 @@ int main(void) {
     tcase_add_test(cases, keys_stay_in_order_with_many_in_flight);
     tcase_add_loop_test(cases, errors_that_pass_lose_nothing_and_reorder_nothing, 0, (int)ARRAY_LENGTH(passing));
     tcase_add_test(cases, to_a_partition_that_does_not_know_the_instance_one_message_goes_first);
+    tcase_add_test(cases, a_batch_in_which_nobody_is_guilty_makes_batches_smaller);
+    tcase_add_test(cases, a_topic_that_may_not_be_written_to_is_left_alone_and_harms_no_other);
     tcase_add_test(cases, what_fails_in_a_batch_of_its_own_is_rejected_at_once);
     tcase_add_test(cases, of_a_batch_that_is_refused_exactly_the_one_that_fails_alone_is_rejected);
     tcase_add_loop_test(cases, a_fatal_error_makes_a_new_instance_and_everything_goes_again, 0, (int)ARRAY_LENGTH(fatal));
@@ -370,6 +466,8 @@ int main(void) {
     tcase_add_test(cases, without_a_broker_it_says_why_and_comes_up_when_there_is_one);
     tcase_add_loop_test(cases, close_and_renew_do_not_wait_for_a_broker_that_hangs, 0, 2);
     tcase_add_test(cases, a_renewed_sink_sends_everything_again_in_order);
+    tcase_add_test(cases, nothing_of_ours_is_allocated_in_steady_state);
+    tcase_add_test(cases, out_of_memory_is_an_ordinary_answer);
     suite_add_tcase(suite, cases);
     return unit_run(suite);
 }
