@@ -17,7 +17,7 @@ struct penstock_command_line {
     const char *config_path, *socket_path;
     const char *role, *event_table, *position;
     const char *operand;
-    bool json, existing;
+    bool json, existing, watch;
 };
 
 /* Each prints its product to standard output, what is wrong to standard error,

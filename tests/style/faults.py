@@ -80,6 +80,9 @@ FAULTS = [
      replace("man/penstockd.8", ".It Ev JOURNAL_STREAM", ".It Ev JOURNAL_STREAM , NO_COLOR")),
     ("a command that the manual lacks", manuals.manuals_have_every_command_and_option, replace("man/penstock.1", ".It Cm config", ".It Cm settings")),
     ("an option that is none", manuals.manuals_have_every_command_and_option, replace("man/penstock.1", "Fl Fl role", "Fl Fl roles")),
+    ("a command that fish lacks", manuals.completions_have_every_command_and_option, replace("conf/completion/penstock.fish", "-a check", "-a chek")),
+    ("an option that bash lacks", manuals.completions_have_every_command_and_option, replace("conf/completion/penstock.bash", "--watch ", "")),
+    ("an option that zsh has alone", manuals.completions_have_every_command_and_option, replace("conf/completion/_penstock", "'--json[", "'--yaml[")),
     ("mdoc that is none", manuals.manuals_are_clean_mdoc, replace("man/penstock.1", ".Sh ENVIRONMENT", ".Sh ENVIRONMENT\n.Planted")),
 ]
 
@@ -107,6 +110,6 @@ def run(tree):
 
 def copy(tree, root):
     for path in tree.all_code() + ["config.mk", "src/README", "systemd/penstock.catalog", "systemd/penstockd.service.in"] \
-            + tree.files("man", ".1", ".5", ".8"):
+            + tree.files("man", ".1", ".5", ".8") + [p for p, _, _ in manuals.COMPLETIONS]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tree.root / path, root / path)

@@ -120,6 +120,29 @@ def manuals_have_every_command_and_option(tree):
     yield from both_ways(COMMAND, "option", options(tree, COMMAND), common.union(*has.values()))
 
 
+# How each shell's file writes an option of a command: (file, pattern of a command, of an option)
+COMPLETIONS = [
+    ("conf/completion/penstock.bash", r"^        (\w+)\) options=\"([^\"]*)\"", r"--([\w-]+)"),
+    ("conf/completion/_penstock", r"^        (\w+)\) _arguments(.*)", r"'--([\w-]+)\["),
+    ("conf/completion/penstock.fish", r"__fish_seen_subcommand_from (\w+)'(.*)", r" -l ([\w-]+)"),
+]
+OFFERS = {"conf/completion/penstock.bash": r"'\'\) options=\"([\w ]+)\"", "conf/completion/_penstock": r"^        '([a-z]\w*):",
+          "conf/completion/penstock.fish": r"__fish_use_subcommand -a (\w+)"}
+
+
+def completions_have_every_command_and_option(tree):
+    has = commands(tree)
+    for path, of_command, of_option in COMPLETIONS:
+        text = tree.text(path)
+        offered = {word for found in re.findall(OFFERS[path], text, re.M) for word in found.split()}
+        yield from both_ways(path, "command", offered, set(has))
+        named = {}
+        for command, rest in re.findall(of_command, text, re.M):
+            named.setdefault(command, set()).update(re.findall(of_option, rest))
+        for command, options in has.items():
+            yield from both_ways(path, f"option of {command}", named.get(command, set()), options)
+
+
 def manuals_are_clean_mdoc(tree):
     if not shutil.which("mandoc"):
         yield "man", 1, "can't be checked: mandoc is missing (Debian: mandoc)"
@@ -142,5 +165,6 @@ RULES = [
     manuals_have_every_request,
     manuals_have_every_environment_variable,
     manuals_have_every_command_and_option,
+    completions_have_every_command_and_option,
     manuals_are_clean_mdoc,
 ]
