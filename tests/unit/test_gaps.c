@@ -541,6 +541,19 @@ START_TEST(a_row_in_a_dead_gap_is_delivered_and_the_rest_stays) {
 }
 END_TEST
 
+START_TEST(several_rows_in_one_dead_gap_are_delivered) {
+    make_one_dead_gap();
+    want();
+    expect(GAPS_DEAD);
+    ck_assert(row(11));
+    ck_assert(row(13));
+    ck_assert(row(14));
+    end();
+    ck_assert_uint_eq(view().dead, 1);
+    ck_assert_ptr_null(gaps_broken(gaps));
+}
+END_TEST
+
 START_TEST(without_retention_a_dead_gap_is_gone) {
     make(0, 100000);
     open_at(AT_TEN);
@@ -619,6 +632,28 @@ START_TEST(when_live_ones_alone_are_too_many_nothing_is_read_beyond) {
     ck_assert(row(213));
     end();
     ck_assert_int_eq(gaps_mark(gaps).position, 213);
+}
+END_TEST
+
+START_TEST(when_nothing_is_read_beyond_gaps_are_proven_all_the_same) {
+    make(0, 1);
+    open_at(AT_TEN);
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(row(12));
+    ck_assert(!row(14));
+    end();
+    list(NULL);
+    expect_end();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(!row(14)); /* 11 is not there: that was seen before it */
+    end();
+    finish();
+    expect_gaps("");
+    want();
+    PAGE(INT64_C(14));
+    expect_gaps("13");
 }
 END_TEST
 
@@ -809,10 +844,12 @@ int main(void) {
     tcase_add_test(cases, lists_are_made_at_a_slower_pace_when_nothing_is_new);
     tcase_add_test(cases, a_dead_gap_is_looked_at_until_its_time_is_over_and_once_more);
     tcase_add_test(cases, a_row_in_a_dead_gap_is_delivered_and_the_rest_stays);
+    tcase_add_test(cases, several_rows_in_one_dead_gap_are_delivered);
     tcase_add_test(cases, without_retention_a_dead_gap_is_gone);
     tcase_add_test(cases, many_dead_gaps_are_looked_at_in_turns);
     tcase_add_test(cases, dead_gaps_go_first_and_are_counted);
     tcase_add_test(cases, when_live_ones_alone_are_too_many_nothing_is_read_beyond);
+    tcase_add_test(cases, when_nothing_is_read_beyond_gaps_are_proven_all_the_same);
     tcase_add_test(cases, each_mark_has_its_own_gaps);
     tcase_add_test(cases, what_is_stored_of_dead_gaps_follows_the_saved_mark);
     tcase_add_test(cases, what_was_retained_is_taken_up_and_what_cannot_be_is_not);
