@@ -27,6 +27,7 @@ struct gaps {
     struct gap_set set;
     struct holders holders;
     int64_t position; /* reached; INT64_MIN: nothing */
+    int64_t changes;  /* of our table gap, as they are stored */
 
     enum stage stage;
     enum step step;
@@ -83,6 +84,7 @@ int gaps_open(struct gaps *g, const struct cursor_gaps *at, int64_t now_us) {
     gap_set_clear(&g->set);
     holders_forget(&g->holders);
     g->position = at->position;
+    g->changes = at->changes;
     g->stage = STAGE_RESTING;
     g->full = false;
     g->provable = 0;
@@ -444,13 +446,19 @@ int gaps_cursor(struct gaps *g, struct gaps_mark mark, struct cursor_gaps *ret_c
     int r = gap_set_open_at(&g->set, mark.version, &open);
     if (r)
         return r;
-    *ret_cursor = (struct cursor_gaps){mark.position, *open};
+    *ret_cursor = (struct cursor_gaps){mark.position, *open, g->changes + gap_set_changed(&g->set, mark.version)};
     ASSERT(open->count == 0 || open->items[open->count - 1].last < mark.position);
     return 0;
 }
 
-struct gap_set *gaps_set(struct gaps *g) {
+const struct gap_set *gaps_set(const struct gaps *g) {
     return &g->set;
+}
+
+void gaps_saved(struct gaps *g, uint64_t version) {
+    g->changes += gap_set_changed(&g->set, version);
+    gap_set_stored(&g->set, version);
+    ASSERT(!gap_set_changed(&g->set, version));
 }
 
 void gaps_release(struct gaps *g, uint64_t version) {

@@ -382,7 +382,7 @@ static int changes(struct mode *m, struct source_mark mark, int64_t now_us, stru
 }
 
 static void saved(struct mode *m, struct source_mark mark) {
-    gap_set_stored(gaps_set(of(m)->gaps), mark.target);
+    gaps_saved(of(m)->gaps, mark.target);
 }
 
 static void release(struct mode *m, uint64_t oldest_target) {

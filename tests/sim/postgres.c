@@ -72,13 +72,23 @@ static void lock(struct postgres_writer *w) {
     w->locked = true;
 }
 
-void postgres_draw(struct postgres *pg, uint32_t writer, bool locked) {
+void postgres_draw(struct postgres *pg, uint32_t writer, uint32_t count, bool locked) {
     struct postgres_writer *w = running(pg, writer);
     if (!w || w->drawn != 0)
         return;
     if (locked)
         lock(w);
     w->drawn = next_position(pg);
+    for (w->drawn_last = w->drawn; count > 1; count--)
+        w->drawn_last = next_position(pg);
+}
+
+static int64_t take_position(struct postgres *pg, struct postgres_writer *w) {
+    if (w->drawn == 0)
+        return next_position(pg);
+    int64_t position = w->drawn;
+    w->drawn = position == w->drawn_last ? 0 : position + 1;
+    return position;
 }
 
 void postgres_unlock(struct postgres *pg) {
@@ -101,10 +111,9 @@ bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres
     added->keyed = keyed;
     lock(w);
     added->early = w->drawn != 0;
-    added->position = w->drawn ? w->drawn : next_position(pg);
+    added->position = take_position(pg, w);
     added->xid = w->xid;
     added->writer = writer;
-    w->drawn = 0;
     pg->log++;
     if (w->first_record == 0)
         w->first_record = pg->log;

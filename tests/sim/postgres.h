@@ -63,7 +63,7 @@ struct postgres_writer {
     bool locked;         /* holds the table's lock */
     bool savepoint_lock; /* took it within the savepoint */
     bool renamed;        /* pg_locks shows it as -1/xid */
-    int64_t drawn;       /* a position that its next row will take; 0: none */
+    int64_t drawn, drawn_last; /* positions that its next rows will take; 0: none */
 };
 
 /* The rows of our table gap. */
@@ -105,8 +105,8 @@ void postgres_begin(struct postgres *pg);
 void postgres_take_xid(struct postgres *pg, uint32_t writer);
 /* false: it waits for the stream's other writer, or there is no room. */
 bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres_row *row);
-/* A position for a row to come; under the table's lock or without. */
-void postgres_draw(struct postgres *pg, uint32_t writer, bool locked);
+/* Positions for rows to come; under the table's lock or without. */
+void postgres_draw(struct postgres *pg, uint32_t writer, uint32_t count, bool locked);
 /* Locks of transactions that have ended are given up. */
 void postgres_unlock(struct postgres *pg);
 void postgres_savepoint(struct postgres *pg, uint32_t writer);

@@ -109,7 +109,7 @@ bool tail_print(struct tail *t, struct flow_mark mark, char text[POSTGRES_TEXT_M
 
 void tail_saved(struct tail *t, struct flow_mark mark) {
     if (by_gaps(t))
-        gap_set_stored(gaps_set(t->gaps), mark.target);
+        gaps_saved(t->gaps, mark.target);
 }
 
 void tail_release(struct tail *t, uint64_t oldest_target) {

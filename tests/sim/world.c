@@ -98,7 +98,7 @@ static void write_something(struct world *w, enum world_action action) {
     if (action == ACT_TAKE_XID)
         postgres_take_xid(pg, writer);
     if (action == ACT_DRAW || action == ACT_DRAW_EARLY)
-        postgres_draw(pg, writer, action == ACT_DRAW);
+        postgres_draw(pg, writer, random_between(&w->luck, 1, 3), action == ACT_DRAW);
     if (action == ACT_SAVEPOINT)
         postgres_savepoint(pg, writer);
     if (action == ACT_UNDO)
@@ -110,7 +110,7 @@ static void write_something(struct world *w, enum world_action action) {
     if (action == ACT_ROLLBACK)
         postgres_rollback(pg, writer);
     static const char *const names[ACT_COUNT] = {
-        [ACT_TAKE_XID] = "takes an xid", [ACT_DRAW] = "draws a position", [ACT_DRAW_EARLY] = "draws a position without the lock",
+        [ACT_TAKE_XID] = "takes an xid", [ACT_DRAW] = "draws positions", [ACT_DRAW_EARLY] = "draws positions without the lock",
         [ACT_SAVEPOINT] = "savepoint", [ACT_UNDO] = "rolls back to its savepoint", [ACT_PREPARE] = "prepares",
         [ACT_COMMIT] = "commits", [ACT_COMMIT_ASYNC] = "commits asynchronously", [ACT_ROLLBACK] = "rolls back",
     };

@@ -696,6 +696,23 @@ START_TEST(each_mark_has_its_own_gaps) {
 }
 END_TEST
 
+START_TEST(a_change_beside_the_cursor_changes_the_cursor) {
+    struct cursor_gaps cursor;
+    make_one_dead_gap();
+    ck_assert_int_eq(gaps_cursor(gaps, gaps_mark(gaps), &cursor), 0);
+    ck_assert_int_eq(cursor.changes, 1);
+    gaps_saved(gaps, gaps_mark(gaps).version);
+    ck_assert_int_eq(gaps_cursor(gaps, gaps_mark(gaps), &cursor), 0);
+    ck_assert_int_eq(cursor.changes, 1); /* nothing else has */
+    want();
+    expect(GAPS_DEAD);
+    ck_assert(row(13));
+    end();
+    ck_assert_int_eq(gaps_cursor(gaps, gaps_mark(gaps), &cursor), 0);
+    ck_assert_int_eq(cursor.changes, 2);
+}
+END_TEST
+
 static char more[256], gone[256];
 
 static int note_change(void *context, const struct gap *gap, bool removed) {
@@ -722,13 +739,13 @@ START_TEST(what_is_stored_of_dead_gaps_follows_the_saved_mark) {
     end();
     struct gaps_mark filled = gaps_mark(gaps);
     expect_changes(dead, "11-14", "");
-    gap_set_stored(gaps_set(gaps), dead.version);
+    gaps_saved(gaps, dead.version);
     gaps_release(gaps, dead.version);
     expect_changes(dead, "", "");
     expect_changes(filled, "11-12 14-14", "11-14");
     gaps_release(gaps, filled.version); /* what is stored stays known until it has left */
     expect_changes(filled, "11-12 14-14", "11-14");
-    gap_set_stored(gaps_set(gaps), filled.version);
+    gaps_saved(gaps, filled.version);
     expect_changes(filled, "", "");
     gaps_release(gaps, filled.version);
     ck_assert_uint_eq(gaps_set(gaps)->gone.count, 0);
@@ -851,6 +868,7 @@ int main(void) {
     tcase_add_test(cases, when_live_ones_alone_are_too_many_nothing_is_read_beyond);
     tcase_add_test(cases, when_nothing_is_read_beyond_gaps_are_proven_all_the_same);
     tcase_add_test(cases, each_mark_has_its_own_gaps);
+    tcase_add_test(cases, a_change_beside_the_cursor_changes_the_cursor);
     tcase_add_test(cases, what_is_stored_of_dead_gaps_follows_the_saved_mark);
     tcase_add_test(cases, what_was_retained_is_taken_up_and_what_cannot_be_is_not);
     tcase_add_test(cases, open_gaps_of_the_cursor_are_probed_at_once);
