@@ -156,6 +156,17 @@ void event_make_internal(struct event *e, struct span name) {
     a->internal = true;
 }
 
+void event_vouch_core(struct event *e, enum event_core which) {
+    ASSERT(e->core[which].present);
+    e->core[which].sound = true;
+}
+
+void event_vouch_extension(struct event *e, struct span name) {
+    struct event_attribute *a = find_extension(e, name);
+    ASSERT(a);
+    a->sound = true;
+}
+
 int event_set_data(struct event *e, enum event_data_kind kind, struct span data) {
     ASSERT(span_absent(data) == (kind == EVENT_DATA_NONE));
     size_t data_at = e->storage.len;

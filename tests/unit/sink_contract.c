@@ -17,6 +17,8 @@ void rig_open(struct rig *r, const struct contract *c) {
         .in_flight = c->in_flight,
         .guard = r->guard,
         .seed = 1,
+        .named = &c->destination->fields[0],
+        .named_count = !span_absent(c->destination->fields[0]),
     };
     ck_assert_int_eq(c->kind->open(&setup, &r->sink), 0);
     ck_assert_ptr_eq(r->sink->kind, c->kind);
