@@ -137,7 +137,7 @@ static const struct gap *longest_waiting(const struct gaps *g) {
     const struct gap *oldest = NULL;
     for (size_t i = 0; i < g->set.live.count; i++) {
         const struct gap *gap = &g->set.live.items[i];
-        if (!oldest || gap->time_us < oldest->time_us)
+        if (!oldest || gap->time_us <= oldest->time_us) /* of one age the last: before the first row may be no rows */
             oldest = gap;
     }
     return oldest;
