@@ -1,4 +1,4 @@
-/* test_oracle: both modes of tailing and a naive one beside them, under writers of every kind: what is lost, and how late the rest is */
+/* test_oracle: both modes and a naive one beside them under writers of every kind: what is lost, how late the rest is */
 #include "integration/reader.h"
 #include "unit/unit.h"
 

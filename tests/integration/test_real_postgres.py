@@ -32,6 +32,9 @@ class Programs(unittest.TestCase):
     def test_concurrent_writers_lose_nothing(self):
         self.run_program("test_tail")
 
+    def test_every_mode_keeps_the_contract(self):
+        self.run_program("test_source_contract")
+
     def test_both_modes_and_a_naive_one_beside_them_lose_what_they_lose(self):
         print("\n" + self.run_program("test_oracle"))
 

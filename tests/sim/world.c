@@ -293,8 +293,8 @@ static enum world_action choose(struct world *w) {
  * (Groce and others, "Swarm testing", 2012). */
 static void set_weights(struct world *w, uint64_t left_out) {
     static const uint8_t usual[ACT_COUNT] = {
-        [ACT_SHORT] = 10, [ACT_BEGIN] = 15, [ACT_TAKE_XID] = 3, [ACT_INSERT] = 25, [ACT_DRAW] = 6, [ACT_DRAW_EARLY] = 2, [ACT_UNLOCK] = 10,
-        [ACT_SAVEPOINT] = 3, [ACT_UNDO] = 2,
+        [ACT_SHORT] = 10, [ACT_BEGIN] = 15, [ACT_TAKE_XID] = 3, [ACT_INSERT] = 25, [ACT_DRAW] = 6,
+        [ACT_DRAW_EARLY] = 2, [ACT_UNLOCK] = 10, [ACT_SAVEPOINT] = 3, [ACT_UNDO] = 2,
         [ACT_PREPARE] = 2, [ACT_COMMIT] = 12, [ACT_COMMIT_ASYNC] = 12, [ACT_ROLLBACK] = 3, [ACT_RESTORE] = 1,
         [ACT_FLUSH] = 2, [ACT_EXECUTE_TAIL] = 20, [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,
         [ACT_TAKE_KEEP] = 20, [ACT_BROKER_TAKE] = 20, [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,
