@@ -15,8 +15,8 @@ enum penstock_exit {
 /* Borrowed texts; NULL: not given. */
 struct penstock_command_line {
     const char *config_path, *socket_path;
-    const char *role, *event_table, *position;
-    const char *operand;
+    const char *role, *event_table, *position, *reason;
+    const char *operand, *second;
     bool json, existing, watch;
 };
 
@@ -25,6 +25,9 @@ struct penstock_command_line {
 int penstock_status(const struct penstock_command_line *line);
 int penstock_check(const struct penstock_command_line *line);
 int penstock_config(const struct penstock_command_line *line);
+int penstock_pause(const struct penstock_command_line *line);
+int penstock_resume(const struct penstock_command_line *line);
+int penstock_skip(const struct penstock_command_line *line);
 int penstock_schema(const struct penstock_command_line *line);
 
 /* CONFIG_DEFAULT_PATH, for where <getopt.h> is included: base/option.h has a struct option too. */

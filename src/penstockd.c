@@ -164,6 +164,11 @@ static size_t collect_stats(void *context, struct forwarder_stats *stats, size_t
     return count;
 }
 
+static int hand_over_command(void *context, size_t which, const struct mail *mail) {
+    struct daemon *d = context;
+    return forwarder_command(d->forwarders[which], mail);
+}
+
 static bool all_ended(const struct daemon *d) {
     for (size_t i = 0; i < d->count; i++)
         if (forwarder_ended(d->forwarders[i]) == FORWARDER_RUNNING)
@@ -324,6 +329,7 @@ static int start_server(struct daemon *d) {
         .daemon = {.version = PENSTOCK_VERSION, .instance = d->instance, .started_wall_us = d->started_wall_us,
                    .health_max_age_us = d->config->health_max_age_us},
         .collect = collect_stats,
+        .command = hand_over_command,
         .context = d,
         .forwarders_max = d->config->forwarder_count,
     };

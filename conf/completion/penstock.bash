@@ -17,11 +17,14 @@ _penstock() {
     done
     case $previous in
         -c | --config | -s | --socket) COMPREPLY=($(compgen -f -- "$current")); return ;;
-        --role | --event-table | --position) return ;;
+        --role | --event-table | --position | --reason) return ;;
     esac
     case $command in
-        '') options="status check config schema" ;;
+        '') options="status pause resume skip check config schema" ;;
         status) options="--watch --json" forwarders=yes ;;
+        pause) options="--reason" forwarders=yes ;;
+        resume) options="--reason" forwarders=yes ;;
+        skip) options="--reason" forwarders=yes ;;
         check) options="--json" ;;
         config) options="" ;;
         schema) options="--role --event-table --existing --position" ;;

@@ -80,6 +80,11 @@ void report_saving(struct report *r, const char *words) {
     snprintf(r->saving_words, sizeof r->saving_words, "%s", words ? words : "");
 }
 
+void report_answer(struct report *r, const struct forwarder_answer *answer) {
+    r->stats.answer = *answer;
+    r->next_copy_us = 0;
+}
+
 /* What is true. --------------------------------------------------------- */
 
 /* A statement that runs for so long: frozen server, stalled network, a lock on the event table. */
@@ -201,7 +206,7 @@ static const char *plural(uint32_t n) {
     return n == 1 ? "" : "s";
 }
 
-static void words_held(const struct report_view *v, const struct flow_view *flow, int64_t now_us, struct words *w) {
+static void words_held(const struct report *r, const struct report_view *v, const struct flow_view *flow, int64_t now_us, struct words *w) {
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     size_t size = sizeof w->reason, len;
     len = (size_t)snprintf(w->reason, size, "event at position %" PRId64 " (id %.*s): %s%s", e->position,
@@ -218,7 +223,8 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
         snprintf(w->resumes, sizeof w->resumes, "with the next attempt in %.1f s",
                  flow->oldest_retry_us > now_us ? (double)(flow->oldest_retry_us - now_us) / 1e6 : 0.0);
     else
-        snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
+        snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted, or with "
+                 "penstock skip %s %" PRId64 " --reason TEXT", r->options->name, e->position);
 }
 
 static void words_gap(const struct report *r, int64_t now_us, struct words *w) {
@@ -255,13 +261,13 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         if (r->unsavable)
             words_unsavable(r, v, flow, w);
         else if (event_is_held(v, flow))
-            words_held(v, flow, now_us, w);
+            words_held(r, v, flow, now_us, w);
         else
             words_gap(r, now_us, w);
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
-        snprintf(w->resumes, sizeof w->resumes, "when an operator resumes it");
+        snprintf(w->resumes, sizeof w->resumes, "with penstock resume %s", r->options->name);
         return;
     case FORWARDER_STANDBY:
     case FORWARDER_DELIVERING:

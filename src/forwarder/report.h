@@ -19,6 +19,9 @@ void report_database(struct report *r, enum state_database database, const char 
 /* The last save failed with these words; NULL: it did not, or was made good. */
 void report_saving(struct report *r, const char *words);
 
+/* The answer to an operator's command: said in the log, and told with the next turn. */
+void report_answer(struct report *r, const struct forwarder_answer *answer);
+
 /* What the loop knows; borrowed for the call. */
 struct report_view {
     enum state_stop stop;
