@@ -236,6 +236,26 @@ void snapshot_done(struct snapshot_sql *s) {
     buf_done(&s->page);
 }
 
+/* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
+int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) {
+    const struct {
+        const struct buf *sql;
+        const char *types, *values;
+    } statements[] = {
+        {&s->small, "pg_snapshot, int8", "'1:1:', 1000"},
+        {&s->first, "pg_snapshot, pg_snapshot, int8", "'1:1:', '1:1:', " LOWEST},
+        {&s->page, "pg_snapshot, pg_snapshot, int8, int8, int8, int8",
+         "'1:1:', '1:1:', " LOWEST ", " HIGHEST ", " LOWEST ", 1000"},
+    };
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(statements); i++)
+        r = buf_addf(b,
+                     "PREPARE penstock_explain (%s) AS %.*s; EXPLAIN (COSTS OFF) EXECUTE penstock_explain (%s);"
+                     " DEALLOCATE penstock_explain;",
+                     statements[i].types, TEXT(*statements[i].sql), statements[i].values);
+    return r;
+}
+
 /* Sending. ------------------------------------------------------------------ */
 
 #define NUMBER_SIZE 24

@@ -25,6 +25,9 @@ struct snapshot_sql {
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
 void snapshot_done(struct snapshot_sql *s);
 
+/* SQL that has the server explain the statements as it will run them (source/explain); appended. */
+int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) MUST_CHECK;
+
 int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struct span cursor_snapshot, int64_t now_us,
                         struct error *reterr) MUST_CHECK;
 int snapshot_send(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *statement,

@@ -480,7 +480,7 @@ void source_release(struct source *s, uint64_t oldest_target) {
 }
 
 const char *source_note(const struct source *s) {
-    return s->inspect.note.len ? s->inspect.note.data : "";
+    return inspect_note(&s->inspect);
 }
 
 const char *source_mode(const struct source *s) {
