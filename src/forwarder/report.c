@@ -16,6 +16,7 @@
 /* A refusal or two by the broker is its daily business; an event that was tried
  * this often and still does not go is held. */
 #define HELD_ATTEMPTS 2
+#define FINDINGS_MAX_BYTES 131072
 #define SILENT_US (5 * CLOCK_US_PER_S)
 
 struct report {
@@ -24,6 +25,7 @@ struct report {
     char database_words[FORWARDER_TEXT_MAX];
     bool unsavable;
     char saving_words[512];
+    struct buf findings; /* said last, terminated */
     bool sink_was_up;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
@@ -38,6 +40,7 @@ int report_new(const struct forwarder_options *o, struct report **ret_report) {
     if (!r)
         return -ENOMEM;
     r->options = o;
+    r->findings = BUF_INIT(FINDINGS_MAX_BYTES);
     pthread_mutex_init(&r->lock, NULL);
     struct forwarder_stats *s = &r->stats;
     snprintf(s->name, sizeof s->name, "%s", o->name);
@@ -63,12 +66,43 @@ void report_free(struct report *r) {
     if (!r)
         return;
     pthread_mutex_destroy(&r->lock);
+    buf_done(&r->findings);
     free(r);
+}
+
+/* Whole lines, as many as there is room for, and how many more there are. */
+static void copy_lines(char *to, size_t size, const char *lines) {
+    size_t room = size - sizeof "\n(4294967295 more findings stand in the log)", len = strlen(lines), more = 0;
+    if (len < size) {
+        memcpy(to, lines, len + 1);
+        return;
+    }
+    for (len = room; len > 0 && lines[len] != '\n'; len--)
+        continue;
+    len = len > 0 ? len : room; /* one line that alone is too long */
+    for (const char *p = lines + len; *p; p++)
+        more += *p == '\n';
+    snprintf(to, size, "%.*s\n(%zu more findings stand in the log)", (int)len, lines, more);
 }
 
 void report_database(struct report *r, enum state_database database, const char *words) {
     r->database = database;
-    snprintf(r->database_words, sizeof r->database_words, "%s", words);
+    copy_lines(r->database_words, sizeof r->database_words, words);
+}
+
+void report_findings(struct report *r, const char *findings, bool refused) {
+    if (span_equal(buf_span(&r->findings), span_of(findings)))
+        return;
+    buf_clear(&r->findings);
+    if (buf_add_span(&r->findings, span_of(findings)) != 0)
+        buf_clear(&r->findings); /* said again next time, then */
+    struct log_fields fields = {.forwarder = r->options->name};
+    for (const char *line = findings; *line;) {
+        int len = (int)strcspn(line, "\n");
+        log_say(refused ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields, "event table %s: %.*s", r->options->source->table, len,
+                line);
+        line += len + (line[len] == '\n');
+    }
 }
 
 void report_saving(struct report *r, const char *words) {

@@ -1,0 +1,126 @@
+"""The start-up report: all that is wrong in one run, each with the statement that mends it; then it goes on by itself."""
+
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from penstock import Case, Proxy, main, penstock, wait_until
+
+STATEMENT = r"\b(?:GRANT|ALTER|CREATE INDEX|UPDATE|DROP)\b[^;]*;"
+
+
+class Claiming(Proxy):
+    """A server that says it is another version."""
+
+    def _forward(self, source, sink, pair):
+        if source is not pair[1]:
+            super()._forward(source, sink, pair)
+            return
+
+        class Changed:
+            def sendall(self, data):
+                sink.sendall(data.replace(b"server_version\x0015.", b"server_version\x0012."))
+        super()._forward(source, Changed(), pair)
+
+
+class Report(Case):
+    def paste(self, text):
+        """Runs every statement in it, as an operator would."""
+        statements = re.findall(STATEMENT, text)
+        self.assertTrue(statements, text)
+        for statement in statements:
+            self.db.sql(statement.replace("%", "%%"))
+        return statements
+
+    def configuration_for(self, role, **source):
+        c = self.configuration({"orders": self.forwarder(source)}, checkpoint={"create": False})
+        c["connections"]["db"]["postgresql"]["conninfo"] += f" user={role}"
+        return c
+
+    def role(self):
+        role = f"role_{Case.stories}_{self.db.name[1:4]}".replace("_", "x")
+        self.db.sql(f"CREATE ROLE {role} LOGIN")
+        return role
+
+
+class Everything(Report):
+    def test_all_findings_come_in_one_run_and_their_statements_work(self):
+        role = self.role()
+        self.db.sql(penstock("schema")[1])
+        self.db.sql("""CREATE SCHEMA shop;
+            CREATE TABLE shop.event (position bigint, id text, source text DEFAULT '/s', type text DEFAULT 'a.b', streamid text);
+            INSERT INTO shop.event SELECT i, i, '/s', 'a.b', 's' FROM generate_series(1, 20) i;
+            ALTER TABLE shop.event ENABLE ROW LEVEL SECURITY""")
+        d = self.daemon(self.configuration_for(role, table="shop.event"))
+        reason = d.wait_state("refused")["reason"]
+        for word in ("may not read and write", "may not use the schema", "row-level security", "no transaction-id column",
+                     "may be NULL", "neither unique nor from a sequence", "may not read \"shop\"", "no index on \"position\""):
+            self.assertIn(word, reason)
+        for line in reason.splitlines():
+            d.wait_log(re.escape(line))         # a line of its own in the log, too
+        self.paste(reason)
+        self.assertEqual(self.receive_ids(20, seconds=45), [str(i) for i in range(1, 21)])
+        self.assertNotIn("warning", d.log().split("refused -> ")[1])
+
+    def test_a_table_with_nothing_to_mend_is_not_worth_a_word(self):
+        role = self.role()
+        self.db.sql(penstock("schema", "--role", role, "--event-table", "public.event")[1])
+        d = self.daemon(self.configuration_for(role))
+        d.wait_state("idle")
+        self.assertNotIn("event table", d.log())
+
+    def test_a_report_that_is_too_long_for_the_reason_is_whole_in_the_log(self):
+        self.db.sql("CREATE TABLE event (data int, extensions int, xid int, position text)")
+        columns = {name: f"no_such_column_for_{name}_{'x' * 20}" for name in
+                   ("subject", "time", "datacontenttype", "dataschema", "stream_id", "stream_version", "recorded")}
+        columns["extensions"] = {f"ext{i}": f"nor_for_this_{i}_{'y' * 40}" for i in range(20)}
+        d = self.daemon_for(source={"columns": columns})
+        reason = d.wait_state("refused")["reason"]
+        self.assertRegex(reason, r"\n\(\d+ more findings stand in the log\)$")
+        for name in list(columns.values())[:7] + list(columns["extensions"].values()):
+            d.wait_log(re.escape(name))
+
+    def test_the_checkpoints_cluster_is_in_the_same_report(self):
+        self.db.create_event_table()
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.assertEqual(d.stop(), 0)
+        self.db.sql("""UPDATE penstock.checkpoint SET system_identifier = '7000000000000000000';
+            ALTER TABLE event DROP xid""")
+        d.start()
+        reason = d.wait_state("refused")["reason"]
+        self.assertIn("belongs to another cluster", reason)
+        self.assertIn("no transaction-id column", reason)
+
+
+class Server(Report):
+    def test_a_server_that_is_too_old_is_refused(self):
+        self.db.create_event_table()
+        proxy = Claiming("127.0.0.1", self.postgres.pgport)
+        self.addCleanup(proxy.close)
+        d = self.daemon(self.configuration(db_port=proxy.port))
+        self.assertIn("is PostgreSQL 12; needed is 13", d.wait_state("refused")["reason"])
+
+
+class Indexes(Report):
+    def test_an_index_that_does_not_serve_is_warned_of(self):
+        self.db.create_event_table()
+        self.db.sql("DROP INDEX event_xid_position_idx; CREATE INDEX ON event (position, xid)")
+        d = self.daemon_for()
+        self.paste(d.wait_log("no index on .*").group(0))
+        d.stop()
+        before = len(d.log())
+        d.start()
+        d.wait_state("idle")
+        self.assertNotIn("no index", d.log()[before:])
+
+    def test_an_index_that_was_not_finished_is_none(self):
+        self.db.create_event_table()
+        self.db.sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'event_xid_position_idx'::regclass")
+        d = self.daemon_for()
+        self.paste(d.wait_log("no index on .*").group(0))
+
+
+if __name__ == "__main__":
+    main()
