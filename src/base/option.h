@@ -40,9 +40,12 @@ struct option_properties {
     size_t count;
 };
 
+#define OPTION_E_UNKNOWN 1 /* there is no property of that name */
+
 /* What may stand among them: asked for each at load. */
 struct option_property_rules {
-    /* value absent: it stands elsewhere ({credential: …}). 0; -EINVAL with *reterr saying what is allowed; -ENOMEM. */
+    /* value absent: it stands elsewhere ({credential: …}). 0; OPTION_E_UNKNOWN; -EINVAL with *reterr saying what is
+     * allowed, which shows no secret; -ENOMEM. */
     int (*check)(struct span name, struct span value, struct error *reterr);
     /* Never shown, and warned about when it stands in the file. */
     bool (*secret)(struct span name);

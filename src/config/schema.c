@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "config/mask.h"
 #include "config/nearest.h"
+#include "config/property.h"
 #include "config/scalar.h"
 
 static void *member_of(const struct option *o, void *options) {
@@ -223,6 +224,8 @@ static int read_absent(const struct schema *s, const struct option *o, void *opt
 static int read_part(const struct schema *s, const struct schema_part *part, const struct yaml_node *mapping,
                      struct diag *diag) {
     for (const struct option *o = part->table; o->key; o++) {
+        if (o->kind == OPTION_PROPERTIES)
+            continue;
         const struct yaml_node *value = mapping ? schema_find(mapping, o->key) : NULL;
         int r = value ? read_value(o, value, part->options, diag) : read_absent(s, o, part->options);
         if (r != 0)
@@ -234,7 +237,7 @@ static int read_part(const struct schema *s, const struct schema_part *part, con
     return 0;
 }
 
-/* Unknown keys ----------------------------------------------------------- */
+/* Other keys ------------------------------------------------------------- */
 
 /* Of the mapping itself (group absent) or of one group in it. */
 struct keys {
@@ -254,7 +257,7 @@ static bool known(const struct keys *k, struct span key, struct nearest *nearest
     const struct schema *s = k->schema;
     for (size_t i = 0; i < s->part_count; i++)
         for (const struct option *o = s->parts[i].table; o->key; o++) {
-            struct span name = name_in(k, o->key);
+            struct span name = o->kind == OPTION_PROPERTIES ? SPAN_ABSENT : name_in(k, o->key);
             if (!span_absent(name) && span_equal(name, key))
                 return true;
             if (!span_absent(name))
@@ -311,13 +314,35 @@ static int report_unknown(const struct keys *k, const struct yaml_node *key, str
     return r;
 }
 
-static int check_keys(const struct keys *k, const struct yaml_node *mapping, struct diag *diag) {
+/* NULL: there is nothing that takes the keys that none of the others has. */
+static const struct option *find_properties(const struct schema *s, struct option_properties **ret_properties) {
+    for (size_t i = 0; i < s->part_count; i++)
+        for (const struct option *o = s->parts[i].table; o->key; o++)
+            if (o->kind == OPTION_PROPERTIES) {
+                *ret_properties = member_of(o, s->parts[i].options);
+                return o;
+            }
+    return NULL;
+}
+
+/* Reports every other key, or reads it if it may be a property. */
+static int read_other_keys(const struct keys *k, const struct yaml_node *mapping, struct diag *diag) {
+    struct option_properties *properties = NULL;
+    const struct option *taker = span_absent(k->group) ? find_properties(k->schema, &properties) : NULL;
+    if (taker) {
+        properties->items = calloc(mapping->count + 1, sizeof(*properties->items));
+        if (!properties->items)
+            return -ENOMEM;
+    }
     for (size_t i = 0; mapping->kind == YAML_MAPPING && i < yaml_pairs(mapping); i++) {
         const struct yaml_node *key = yaml_key(mapping, i);
         if (key->kind != YAML_SCALAR)
             continue;
         struct nearest nearest = {.word = yaml_text(key)};
-        int r = known(k, yaml_text(key), &nearest) ? 0 : report_unknown(k, key, nearest.found, diag);
+        if (known(k, yaml_text(key), &nearest))
+            continue;
+        int r = taker ? property_read(taker, k->schema->name, key, yaml_value(mapping, i), diag, properties)
+                      : report_unknown(k, key, nearest.found, diag);
         if (r != 0)
             return r;
     }
@@ -339,7 +364,7 @@ static int check_groups(const struct schema *s, const struct option *table, cons
         snprintf(name, sizeof(name), "%.*s", SPAN_ARGS(keys.group));
         if (!schema_is_mapping(value, name, diag))
             continue;
-        int r = check_keys(&keys, value, diag);
+        int r = read_other_keys(&keys, value, diag);
         if (r != 0)
             return r;
     }
@@ -355,7 +380,7 @@ int schema_read(const struct schema *s, const struct yaml_node *mapping, struct 
         mapping = &without_keys;
     }
     struct keys all = {s, SPAN_ABSENT};
-    int r = mapping ? check_keys(&all, mapping, diag) : 0;
+    int r = mapping ? read_other_keys(&all, mapping, diag) : 0;
     for (size_t i = 0; r == 0 && mapping && i < s->part_count; i++)
         r = check_groups(s, s->parts[i].table, mapping, diag);
     for (size_t i = 0; r == 0 && i < s->part_count; i++)

@@ -247,6 +247,20 @@ static void write_masked_text(struct writer *w, const char *key, struct span tex
         writer_text(w, key, buf_span(&masked));
 }
 
+/* By the file's order; a name with dots is one key. */
+static void write_properties(struct writer *w, const struct option *o, const struct option_properties *properties,
+                             bool mask_texts) {
+    for (size_t i = 0; i < properties->count; i++) {
+        const struct option_property *p = &properties->items[i];
+        if (p->value.kind != SECRET_INLINE || o->properties->secret(span_of(p->name)))
+            write_secret(w, p->name, &p->value);
+        else if (mask_texts)
+            write_masked_text(w, p->name, span_of(p->value.value));
+        else
+            writer_text(w, p->name, span_of(p->value.value));
+    }
+}
+
 static void write_value(struct writer *w, const struct option *o, const char *key, const void *options) {
     CLEANUP(buf_done) struct buf value = BUF_INIT(WRITER_SCALAR_MAX);
     if (w->result == 0)
@@ -277,7 +291,8 @@ static void write_option(struct writer *w, const struct option *o, const char *k
     case OPTION_TEXTS:
         write_texts(w, key, member);
         return;
-    case OPTION_PROPERTIES: /* no table has any yet */
+    case OPTION_PROPERTIES:
+        write_properties(w, o, member, mask_texts);
         return;
     case OPTION_TEXT:
         text = span_of(*(char *const *)member);

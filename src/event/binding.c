@@ -16,7 +16,7 @@ static const struct span CONTENT_TYPE = SPAN_LITERAL("content-type");
 /* AMQP 0-9-1 section 4.2.5.3: a short string has one byte of length. */
 enum { AMQP_SHORT_STRING_MAX = 255, HEADERS_AT_FIRST = 16 };
 
-static const char *const MODES[] = {[BINDING_BINARY] = "binary", [BINDING_STRUCTURED] = "structured", NULL};
+const char *const binding_modes[] = {[BINDING_BINARY] = "binary", [BINDING_STRUCTURED] = "structured", NULL};
 static const char *const PREFIXES[] = {
     [BINDING_PREFIX_UNDERSCORE] = "cloudEvents_",
     [BINDING_PREFIX_COLON] = "cloudEvents:",
@@ -30,7 +30,7 @@ const struct option binding_options_table[] = {
         .kind = OPTION_CHOICE,
         .offset = offsetof(struct binding_options, mode),
         .fallback = "binary",
-        .choices = MODES,
+        .choices = binding_modes,
         .summary = "attributes as headers and data as it is (binary), or one JSON document (structured)",
     },
     {

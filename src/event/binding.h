@@ -17,6 +17,8 @@ struct binding_options {
     bool mark_empty_data;
 };
 
+/* The names of enum binding_mode; ends with NULL. */
+extern const char *const binding_modes[];
 /* Keys: mode, header_prefix, mark_empty_data; offsets count from struct binding_options. */
 extern const struct option binding_options_table[];
 

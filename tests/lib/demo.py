@@ -15,6 +15,7 @@ import time
 
 import pika
 
+from kafka_broker import Kafka
 from penstock import BUILD, PENSTOCK, PENSTOCKD, Message, Postgres, RabbitMQ, wait_until
 
 KEPT = os.path.join(BUILD, "demo")      # where the one that was kept lives
@@ -25,21 +26,21 @@ CONFIGURATION = """\
 connections:
   shop-db:
     postgresql: {{conninfo: "{conninfo}"}}
-  shop-rabbit:
-    rabbitmq: {{uri: "{uri}"}}
+  shop-broker:
+    {connection}
 
 forwarders:
   order-events:
     source:
       connection: shop-db
       table: public.event
-    sink: {{connection: shop-rabbit}}
+    sink: {{connection: shop-broker}}
     rules:
       - name: orders
         filter: {{prefix: {{type: com.shop.order.}}}}
-        to: {{exchange: shop, routing_key: "order.{{type|last|lower}}"}}
+        to: {orders}
       - name: rest
-        to: {{exchange: shop, routing_key: "other.{{type|last|lower}}"}}
+        to: {rest}
 
 status:
   socket: {home}/status.sock
@@ -64,40 +65,100 @@ def say(text=""):
     print(f"  {text}", flush=True)
 
 
-class Queue:
-    """Somebody else's consumer: counts each event and keeps what came."""
+# A broker and somebody else's consumer behind it. ----------------------------------------
 
-    def __init__(self, rabbitmq):
-        self.connection = pika.BlockingConnection(rabbitmq.parameters())
-        self.channel = self.connection.channel()
+# What the consumer saw: one line for the terminal, and the whole message in several.
+Arrived = collections.namedtuple("Arrived", "id stream version line whole")
+
+
+class RabbitSide:
+    name, place = "RabbitMQ", "queue"
+    orders = '{exchange: shop, routing_key: "order.{type|last|lower}"}'
+    rest = '{exchange: shop, routing_key: "other.{type|last|lower}"}'
+
+    def __init__(self, home):
+        self.home = home
+        self.server = RabbitMQ(os.path.join(home, "rabbitmq"))
+
+    def connection(self):
+        return f'rabbitmq: {{uri: "{self.server.uri()}"}}'
+
+    def prepare(self):
+        self.channel = pika.BlockingConnection(self.server.parameters()).channel()
         self.channel.exchange_declare("shop", "topic", durable=True)
         self.channel.queue_declare("all-orders", durable=True)
         self.channel.queue_bind("all-orders", "shop", "order.#")
+        return f"RabbitMQ on port {self.server.amqp_port}: exchange shop, queue all-orders bound to order.#"
+
+    def take(self):
+        arrived = []
+        while True:
+            method, properties, body = self.channel.basic_get("all-orders", auto_ack=True)
+            if method is None:
+                return arrived
+            m = Message(method, properties, body)
+            whole = [f"content_type {properties.content_type}, message_id {properties.message_id}, "
+                     f"delivery_mode {properties.delivery_mode}"]
+            whole += [f"{name}: {value}" for name, value in sorted(m.headers.items())]
+            arrived.append(Arrived(m.id, m.headers["cloudEvents_streamid"], int(m.headers["cloudEvents_streamversion"]),
+                                   f"{m.routing_key:14} {body.decode()}", whole))
+
+    def look(self, here):
+        return "how many wait in the queue", f"{here}/rabbitmq ctl {self.server.directory} list_queues"
+
+
+class KafkaSide:
+    name, place = "Kafka", "topic"
+    orders = "{topic: shop.orders}"
+    rest = "{topic: shop.rest}"
+
+    def __init__(self, home):
+        self.home = home
+        self.server = Kafka(os.path.join(home, "kafka"))
+
+    def connection(self):
+        return f'kafka: {{bootstrap.servers: "{self.server.kafka_bootstrap}"}}'
+
+    def prepare(self):
+        self.server.create_topic("shop.orders", 6)
+        self.server.create_topic("shop.rest")
+        self.reader = self.server.reader("shop.orders")
+        return f"Kafka on port {self.server.kafka_port}: topics shop.orders (6 partitions), shop.rest"
+
+    def take(self):
+        return [Arrived(r.id, r.headers["ce_streamid"], int(r.headers["ce_streamversion"]),
+                        f"partition {r.partition}  {r.key.decode():6} {r.value.decode()}",
+                        [f"key {r.key.decode()}, partition {r.partition}, offset {r.offset}"] +
+                        [f"{name}: {value}" for name, value in sorted(r.headers.items())]) for r in self.reader.take()]
+
+    def look(self, here):
+        return "what is in the topic", f"kcat -C -e -b {self.server.kafka_bootstrap} -t shop.orders -f '%p %o %k %s\\n'"
+
+
+class Consumer:
+    """Counts each event and looks whether each customer's arrived in order."""
+
+    def __init__(self, broker):
+        self.broker = broker
         self.times = collections.Counter()
         self.versions = {}      # stream -> the version of its last first delivery
         self.in_order = True
 
     def take(self):
-        messages = []
-        while True:
-            method, properties, body = self.channel.basic_get("all-orders", auto_ack=True)
-            if method is None:
-                break
-            m = Message(method, properties, body)
-            messages.append(m)
-            self.times[m.id] += 1
-            if self.times[m.id] == 1:
-                stream, version = m.headers["cloudEvents_streamid"], int(m.headers["cloudEvents_streamversion"])
-                self.in_order = self.in_order and version > self.versions.get(stream, 0)
-                self.versions[stream] = version
-        return messages
+        arrived = self.broker.take()
+        for a in arrived:
+            self.times[a.id] += 1
+            if self.times[a.id] == 1:
+                self.in_order = self.in_order and a.version > self.versions.get(a.stream, 0)
+                self.versions[a.stream] = a.version
+        return arrived
 
 
 class Demo:
-    def __init__(self, home):
-        self.home = home
+    def __init__(self, home, broker):
+        self.home, self.broker = home, broker
         self.postgres = Postgres(os.path.join(home, "postgres"))
-        self.rabbitmq = RabbitMQ(os.path.join(home, "rabbitmq"))
+        self.consumer = Consumer(broker)
         self.config_file = os.path.join(home, "penstock.yaml")
         self.log_file = os.path.join(home, "penstockd.log")
         self.pid_file = os.path.join(home, "penstockd.pid")
@@ -106,19 +167,19 @@ class Demo:
     # The parts. ---------------------------------------------------------------------
 
     def start_servers(self):
-        step("1. A PostgreSQL and a RabbitMQ of our own")
-        threads = [threading.Thread(target=server.start) for server in (self.postgres, self.rabbitmq)]
+        step(f"1. A PostgreSQL and a {self.broker.name} of our own")
+        servers = (self.postgres, self.broker.server)
+        threads = [threading.Thread(target=server.start) for server in servers]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
-        if not (self.postgres.started and self.rabbitmq.started):
+        if not all(server.started for server in servers):
             raise RuntimeError("a server did not start")
         self.db = self.postgres.connect("shop")
         self.db.autocommit = True
-        self.queue = Queue(self.rabbitmq)
         say(f"PostgreSQL on port {self.postgres.pgport}, database shop")
-        say(f"RabbitMQ on port {self.rabbitmq.amqp_port}: exchange shop, queue all-orders bound to order.#")
+        say(self.broker.prepare())
 
     def sql(self, statement, *parameters):
         cursor = self.db.cursor()
@@ -137,7 +198,8 @@ class Demo:
 
     def write_configuration(self):
         step("3. What goes where")
-        text = CONFIGURATION.format(conninfo=self.postgres.conninfo("shop"), uri=self.rabbitmq.uri(), home=self.home)
+        text = CONFIGURATION.format(conninfo=self.postgres.conninfo("shop"), connection=self.broker.connection(),
+                                    orders=self.broker.orders, rest=self.broker.rest, home=self.home)
         with open(self.config_file, "w", encoding="utf-8") as f:
             f.write(text)
         for line in text.splitlines():
@@ -167,18 +229,15 @@ class Demo:
         self.start_daemon()
         cursor = self.db.cursor()
         ids = [self.order(cursor, "alice", n + 1, type) for n, type in enumerate(("Placed", "Paid", "Shipped"))]
-        messages = []
-        wait_until(lambda: messages.extend(self.queue.take()) or len(messages) >= 3, 20, "three orders in the queue")
-        if [m.id for m in messages] != ids:
-            raise AssertionError(f"{ids} were written, {[m.id for m in messages]} arrived")
-        for m in messages:
-            say(f"{m.routing_key:14} {m.body.decode()}")
+        arrived = []
+        wait_until(lambda: arrived.extend(self.consumer.take()) or len(arrived) >= 3, 20, "three orders at the consumer")
+        if [a.id for a in arrived] != ids:
+            raise AssertionError(f"{ids} were written, {[a.id for a in arrived]} arrived")
+        for a in arrived:
+            say(a.line)
         say("The first one, whole, as a consumer sees it:")
-        properties = messages[0].properties
-        say(f"    content_type {properties.content_type}, message_id {properties.message_id}, "
-            f"delivery_mode {properties.delivery_mode}")
-        for name, value in sorted(messages[0].headers.items()):
-            say(f"    {name}: {value}")
+        for line in arrived[0].whole:
+            say(f"    {line}")
         wait_until(lambda: self.checkpoint()[0] >= 3, 5, "the checkpoint at 3")
         say(f"The checkpoint has followed: position {self.checkpoint()[0]}, cursor {self.checkpoint()[1]}")
 
@@ -208,8 +267,8 @@ class Demo:
         wait_until(lambda: self.sql("SELECT count(*) FROM event")[0][0] > ORDERS // 2, 30, "half of them")
         self.daemon.kill()
         self.daemon.wait()
-        self.queue.take()
-        say(f"killed: {len(self.queue.times)} events have arrived, the checkpoint says {self.checkpoint()[0]}, "
+        self.consumer.take()
+        say(f"killed: {len(self.consumer.times)} events have arrived, the checkpoint says {self.checkpoint()[0]}, "
             "the shops go on writing")
         for t in shops:
             t.join()
@@ -217,21 +276,21 @@ class Demo:
         self.start_daemon()
         last = self.sql("SELECT max(position) FROM event")[0][0]
         wait_until(lambda: self.checkpoint()[0] >= last, 30, f"the checkpoint at {last}")
-        self.queue.take()
+        self.consumer.take()
         say(f"started again: the checkpoint says {self.checkpoint()[0]}")
 
     def count(self):
         step("6. Is anything missing?")
         committed = {id for (id,) in self.sql("SELECT id::text FROM event")}
-        missing = committed - self.queue.times.keys()
-        twice = sum(1 for n in self.queue.times.values() if n > 1)
+        missing = committed - self.consumer.times.keys()
+        twice = sum(1 for n in self.consumer.times.values() if n > 1)
         say(f"committed in the table   {len(committed):6}")
-        say(f"arrived in the queue     {len(self.queue.times):6}")
+        say(f"{f'arrived in the {self.broker.place}':24} {len(self.consumer.times):6}")
         say(f"missing                  {len(missing):6}")
-        say(f"never committed          {len(self.queue.times.keys() - committed):6}")
+        say(f"never committed          {len(self.consumer.times.keys() - committed):6}")
         say(f"arrived more than once   {twice:6}   (were under way when it was killed: same source, same id)")
-        say(f"order of each customer     {'kept' if self.queue.in_order else 'BROKEN'}")
-        return not missing and self.queue.times.keys() == committed and self.queue.in_order
+        say(f"order of each customer     {'kept' if self.consumer.in_order else 'BROKEN'}")
+        return not missing and self.consumer.times.keys() == committed and self.consumer.in_order
 
     def look_around(self):
         step("Everything is still running. Look around:")
@@ -244,7 +303,7 @@ class Demo:
             ("the checkpoint", f"{psql} -c 'TABLE penstock.checkpoint'"),
             ("another order", f"{psql} -c \"INSERT INTO event (source, type, streamid, streamversion, data) VALUES "
                               "('/shop/orders', 'com.shop.order.Placed', 'bob', 1, '{}')\""),
-            ("how many wait in the queue", f"{here}/rabbitmq ctl {self.home}/rabbitmq list_queues"),
+            self.broker.look(here),
             ("end it all", "tests/demo --stop"),
         ]:
             print(f"\n  # {what}\n  {command}")
@@ -270,7 +329,7 @@ class Demo:
             self.end_daemon()
         except (OSError, ValueError):
             pass
-        for server in (self.postgres, self.rabbitmq):
+        for server in (self.postgres, self.broker.server):
             server.started = os.path.exists(os.path.join(server.directory, "home"))
             server.clean()
         shutil.rmtree(self.home, ignore_errors=True)
@@ -290,7 +349,8 @@ class Demo:
 def clean_kept():
     if os.path.exists(KEPT):
         with open(KEPT) as f:
-            Demo(f.read()).clean()
+            home = f.read()
+        Demo(home, KafkaSide(home) if os.path.exists(os.path.join(home, "kafka")) else RabbitSide(home)).clean()
         os.unlink(KEPT)
 
 
@@ -300,7 +360,8 @@ def main():
         return 0
     keep = "--keep" in sys.argv
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    demo = Demo(tempfile.mkdtemp(prefix="pk-demo."))
+    home = tempfile.mkdtemp(prefix="pk-demo.")
+    demo = Demo(home, KafkaSide(home) if "--kafka" in sys.argv else RabbitSide(home))
     began = time.monotonic()
     good = False
     try:

@@ -7,7 +7,7 @@ import threading
 
 
 class Proxy:
-    """Listens on a port of its own, connects on to (host, port). One thread.
+    """Listens on a free port, or the given one, and connects on to (host, port). One thread.
 
     stall(up=True) lets nothing more through to the server, stall(down=True) nothing to
     the client: both ends see a connection that lives and says nothing, as behind a
@@ -16,9 +16,9 @@ class Proxy:
 
     CHUNK = 65536
 
-    def __init__(self, host, port):
+    def __init__(self, host, port, listen=0):
         self.target = (host, int(port))
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", int(listen)))
         self.port = self.listener.getsockname()[1]
         self.lock = threading.Lock()
         self.pairs = []           # (client, server)

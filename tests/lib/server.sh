@@ -1,4 +1,4 @@
-# server.sh: what tests/lib/postgres and tests/lib/rabbitmq share (sourced by bash)
+# server.sh: what tests/lib/postgres, rabbitmq and kafka share (sourced by bash)
 #
 # A private server lives in two places: DIR, named by the caller, keeps its logs
 # and a file `home` with the path of the second, a short directory below /tmp
@@ -88,4 +88,18 @@ kill_session() {
     local pid
     kill -STOP "$1" 2>/dev/null || true    # it makes no new children meanwhile
     for pid in $(ps -o pid= -s "$1"); do kill -KILL "$pid" 2>/dev/null || true; done
+}
+
+# make_certificates DIRECTORY NAME LOG: a CA of our own (ca.pem) and a server's
+# certificate by it for NAME (DNS:… or IP:…): server.pem, server.key, and both in one file.
+make_certificates() {
+    local tls=$1
+    local key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
+    mkdir -p "$tls"
+    openssl req -x509 "${key[@]}" -days 30 -subj "/CN=Penstock test CA" \
+        -keyout "$tls/ca.key" -out "$tls/ca.pem" 2>>"$3"
+    openssl req "${key[@]}" -subj "/CN=localhost" -keyout "$tls/server.key" -out "$tls/server.csr" 2>>"$3"
+    openssl x509 -req -in "$tls/server.csr" -CA "$tls/ca.pem" -CAkey "$tls/ca.key" -CAcreateserial \
+        -days 30 -extfile <(echo "subjectAltName=$2") -out "$tls/server.pem" 2>>"$3"
+    cat "$tls/server.key" "$tls/server.pem" >"$tls/server.both"
 }
