@@ -241,7 +241,8 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         return;
     case FORWARDER_AHEAD:
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when an operator decides; looked at again every 30 s");
+        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N "
+                 "the last position that counts as sent; looked at again every 30 s", r->options->name);
         return;
     case FORWARDER_DISCONNECTED:
         words_disconnected(r, v, sink, now_us, w);

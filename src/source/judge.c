@@ -251,6 +251,6 @@ void judge_rows(struct judge *j, bool future) {
     /* 3 is the first ordinary id (FirstNormalTransactionId): older than any snapshot. */
     REFUSE(j, "%s holds rows with transaction ids that this server has not reached (restored or replicated from another "
            "server): make them old: UPDATE %s SET %s = '3' WHERE %s::text::xid8 >= pg_snapshot_xmax(pg_current_snapshot()); "
-           "those that were not sent yet are sent by a new start (delete the checkpoint row, set start: {position: N})",
+           "then say by penstock rebase which of them count as sent",
            w.table.data, w.table.data, w.xid.data, w.xid.data);
 }

@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from penstock import PENSTOCK, Penstockd, main, penstock, wait_until
 
-LATER = ("resolve", "pause", "resume", "parked", "redrive", "skip", "seek", "replay", "rebase")
+LATER = ("resolve", "pause", "resume", "parked", "redrive", "skip", "seek", "replay")
 
 
 def configuration(**keys):
