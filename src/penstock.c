@@ -19,6 +19,7 @@ enum {
     GIVEN_POSITION = 1 << 8,
     GIVEN_REASON = 1 << 9,
     GIVEN_UPGRADED = 1 << 10,
+    GIVEN_LISTEN = 1 << 11,
 };
 
 struct command {
@@ -52,12 +53,13 @@ static const struct command commands[] = {
      "What it prints loads again.\n"
      "\n"
      "  penstock config | less\n"},
-    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]]]",
+    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]] [--listen CHANNEL]]",
      "the SQL of Penstock's own tables, its role and its rights", penstock_schema, false,
-     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION, GIVEN_LAYOUT,
+     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION | GIVEN_LISTEN, GIVEN_LAYOUT,
      "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
      "--existing instead what TABLE needs besides: its transaction-id column and index\n"
-     "(with --position, where its position column has another name).\n"
+     "(with --position, where its position column has another name). With --listen a trigger\n"
+     "that wakes the forwarder up; writers pay for it, see penstock.yaml(5).\n"
      "\n"
      "  penstock schema | psql shop\n"
      "  penstock schema --role forwarder --event-table public.event | psql shop\n"
@@ -99,6 +101,7 @@ static const struct option options[] = {
     {"position", required_argument, NULL, OPTION_GIVEN + GIVEN_POSITION},
     {"existing", no_argument, NULL, OPTION_GIVEN + GIVEN_EXISTING},
     {"reason", required_argument, NULL, OPTION_GIVEN + GIVEN_REASON},
+    {"listen", required_argument, NULL, OPTION_GIVEN + GIVEN_LISTEN},
     {"upgraded", no_argument, NULL, OPTION_GIVEN + GIVEN_UPGRADED},
     {"layout", required_argument, NULL, OPTION_GIVEN + GIVEN_LAYOUT},
     {0},
@@ -174,6 +177,9 @@ static void take_option(struct request *q, int option, const char *value) {
         break;
     case OPTION_GIVEN + GIVEN_POSITION:
         q->line.position = value;
+        break;
+    case OPTION_GIVEN + GIVEN_LISTEN:
+        q->line.listen = value;
         break;
     case OPTION_GIVEN + GIVEN_REASON:
         q->line.reason = value;

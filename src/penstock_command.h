@@ -15,7 +15,7 @@ enum penstock_exit {
 /* Borrowed texts; NULL: not given. */
 struct penstock_command_line {
     const char *config_path, *socket_path;
-    const char *role, *event_table, *position, *reason;
+    const char *role, *event_table, *position, *reason, *listen;
     const char *operand;
     bool json, existing, upgraded;
 };

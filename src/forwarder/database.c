@@ -83,8 +83,13 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
         database_free(d);
         return r;
     }
+    pgconn_listen(d->keep, o->listen);
     *ret_database = d;
     return 0;
+}
+
+bool database_notified(struct database *d) {
+    return pgconn_notified(d->keep);
 }
 
 void database_free(struct database *d) {

@@ -264,6 +264,8 @@ static bool take_facts(struct forwarder *f, int64_t now_us) {
     int taken = 0;
     while (taken < ROWS_PER_TURN && take_database_fact(f, now_us))
         taken++;
+    if (database_notified(f->database))
+        flow_wake(f->flow, now_us);
     return taken == ROWS_PER_TURN;
 }
 

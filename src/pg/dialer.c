@@ -16,6 +16,7 @@
 #define KEEPALIVES_INTERVAL_S "1"
 #define KEEPALIVES_COUNT "3"
 
+#define LISTEN_MAX_BYTES 512
 #define ADDRESSES_PER_HOST 2 /* of IPv4 and IPv6 */
 #define SETTLE_US (5 * CLOCK_US_PER_S) /* name lookup, login, the session's settings */
 
@@ -44,6 +45,7 @@ static const char check_interval_sql[] = "SET client_connection_check_interval =
 
 struct dialer_argument {
     char *conninfo, *connection_name, *application_name;
+    struct buf listen_sql; /* terminated; empty: none */
     struct secret password;
     int64_t connect_timeout_us, statement_timeout_us;
 };
@@ -57,15 +59,27 @@ static void argument_free(void *argument) {
     free(a->conninfo);
     free(a->connection_name);
     free(a->application_name);
+    buf_done(&a->listen_sql);
     secret_done(&a->password);
     free(a);
 }
 
+static int write_listen(struct buf *sql, const char *channel) {
+    *sql = BUF_INIT(LISTEN_MAX_BYTES);
+    if (!channel)
+        return 0;
+    int r = buf_addf(sql, "LISTEN ");
+    if (r == 0)
+        r = pgconn_quote_identifier(span_of(channel), sql);
+    return r ? r : buf_terminate(sql);
+}
+
 int dialer_argument_new(const struct pgconn_options *options, const char *connection_name, const char *application_name,
-                        struct dialer_argument **ret_argument) {
+                        const char *channel, struct dialer_argument **ret_argument) {
     struct dialer_argument *a = calloc(1, sizeof *a);
     if (!a)
         return -ENOMEM;
+    int r = write_listen(&a->listen_sql, channel);
     a->conninfo = strdup(options->conninfo ? options->conninfo : "");
     a->connection_name = strdup(connection_name);
     a->application_name = strdup(application_name);
@@ -73,10 +87,10 @@ int dialer_argument_new(const struct pgconn_options *options, const char *connec
     a->password.value = options->password.value ? strdup(options->password.value) : NULL;
     a->connect_timeout_us = options->connect_timeout_us;
     a->statement_timeout_us = options->statement_timeout_us;
-    if (!a->conninfo || !a->connection_name || !a->application_name ||
+    if (r || !a->conninfo || !a->connection_name || !a->application_name ||
         (options->password.value && !a->password.value)) {
         argument_free(a);
-        return -ENOMEM;
+        return r ? r : -ENOMEM;
     }
     *ret_argument = a;
     return 0;
@@ -119,7 +133,7 @@ static bool set_session(PGconn *pg, const struct dialer_argument *a, struct erro
     char timeout_sql[80];
     snprintf(timeout_sql, sizeof timeout_sql, "SET statement_timeout = %" PRId64,
              (a->statement_timeout_us + CLOCK_US_PER_S) / CLOCK_US_PER_MS);
-    if (!run(pg, session_sql) || !run(pg, timeout_sql)) {
+    if (!run(pg, session_sql) || !run(pg, timeout_sql) || (a->listen_sql.len > 0 && !run(pg, a->listen_sql.data))) {
         error_set(reterr, ERROR_RETRY, "database '%s': the session can't be set up: %s", a->connection_name,
                   PQerrorMessage(pg));
         return false;

@@ -93,6 +93,29 @@ int source_add_transaction_id_sql(struct span table, struct span position, struc
                     n.table.data, n.index.data, n.table.data, SPAN_ARGS(buf_span(&column)));
 }
 
+/* The channel is the trigger's argument: one function serves all tables. What is
+ * notified twice in one transaction is sent once. */
+int source_add_notify_sql(struct span table, struct span schema, struct span channel, struct buf *b) {
+    CLEANUP(names_done) struct names n = {0};
+    CLEANUP(buf_done) struct buf function = BUF_INIT(1024), argument = BUF_INIT(1024);
+    int r = find_names(table, &n);
+    if (r == 0)
+        r = pgconn_quote_identifier(schema, &function);
+    if (r == 0)
+        r = pgconn_quote_literal(channel, &argument);
+    if (r)
+        return r;
+    return buf_addf(b,
+                    "-- Wakes the forwarder (source.listen). NOTIFY has transactions commit one after the other: without it rows\n"
+                    "-- wait for source.poll at most. Not for each row: once for a statement.\n"
+                    "CREATE OR REPLACE FUNCTION %.*s.notify() RETURNS trigger LANGUAGE plpgsql AS\n"
+                    "    $penstock$ BEGIN PERFORM pg_notify(TG_ARGV[0], ''); RETURN NULL; END $penstock$;\n"
+                    "DROP TRIGGER IF EXISTS penstock_notify ON %s;\n"
+                    "CREATE TRIGGER penstock_notify AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %.*s.notify(%.*s);\n",
+                    SPAN_ARGS(buf_span(&function)), n.table.data, n.table.data, SPAN_ARGS(buf_span(&function)),
+                    SPAN_ARGS(buf_span(&argument)));
+}
+
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) {
     CLEANUP(names_done) struct names n = {0};
     CLEANUP(buf_done) struct buf quoted = BUF_INIT(1024);

@@ -103,6 +103,8 @@ const char *source_server(const struct source *s);
 /* SQL that `penstock schema` prints: appended to *b. */
 int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;
 int source_add_transaction_id_sql(struct span table, struct span position, struct buf *b) MUST_CHECK;
+/* A trigger that notifies the channel, once for each statement that inserts; its function goes into `schema`. */
+int source_add_notify_sql(struct span table, struct span schema, struct span channel, struct buf *b) MUST_CHECK;
 /* What a role needs to tail the table. */
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) MUST_CHECK;
 
