@@ -171,7 +171,7 @@ static int inspect(struct work *w) {
 /* That the source can begin there is the proof that the cursor is of this server. */
 static int find_cursor(struct work *w) {
     struct span from = w->rebase->upgraded ? buf_span(&w->old_cursor) : SPAN_ABSENT;
-    int r = source_open(w->source, from, clock_now_us(), &w->error);
+    int r = source_open(w->source, from, NULL, clock_now_us(), &w->error);
     if (r)
         return r < 0 ? r : REBASE_E_REFUSED;
     if (next_signal(w) != SOURCE_OPENED)
@@ -183,7 +183,8 @@ static int find_cursor(struct work *w) {
 }
 
 /* $1 forwarder, $2 the cursor as it was read, $3 the new one, $4 position, $5 system identifier, $6 who, $7 the
- * daemon's application name, $8 reason. The new owner and epoch shut out whoever has loaded the row before. */
+ * daemon's application name, $8 reason. The new owner and epoch shut out whoever has loaded the row before. Gaps
+ * that stand beside a cursor belong to it. */
 static int write_sql(struct work *w, struct buf *sql) {
     const char *schema = w->schema.data;
     int r = buf_addf(sql,
@@ -200,6 +201,8 @@ static int write_sql(struct work *w, struct buf *sql) {
                      "%s jsonb_build_object('cursor', %s.cursor, 'position', %s.position, 'system_identifier',"
                      " %s.system_identifier, 'owner', %s.owner, 'epoch', %s.epoch) AS %s",
                      i ? "," : "", rows[i], rows[i], rows[i], rows[i], rows[i], i ? "new" : "was");
+    if (r == 0 && !w->rebase->upgraded)
+        r = buf_addf(sql, "), gone AS (DELETE FROM %s.gap WHERE forwarder = $1 AND EXISTS (SELECT FROM moved)", schema);
     return r ? r : buf_addf(sql,
                             "), noted AS (INSERT INTO %s.journal (forwarder, command, who, reason, before, after)"
                             " SELECT $1, 'rebase', $6, $8, was, new FROM moved)"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "source/gaps_sql.h"
 #include "source/snapshot.h"
 
 void inspect_init(struct inspect *in, struct pgconn *tail, struct table *table) {
@@ -18,6 +19,12 @@ void inspect_done(struct inspect *in) {
 
 const char *inspect_note(const struct inspect *in) {
     return in->findings.note.len ? in->findings.note.data : "";
+}
+
+enum source_mode inspect_mode(const struct inspect *in) {
+    if (in->table->mode != SOURCE_MODE_DEFAULT)
+        return in->table->mode;
+    return table_column(in->table, TABLE_TRANSACTION_ID)->found ? SOURCE_MODE_SNAPSHOT : SOURCE_MODE_GAPS;
 }
 
 /* Questions. ---------------------------------------------------------------- */
@@ -94,13 +101,25 @@ static int send_rows(struct inspect *in, int64_t now_us, struct error *reterr) {
     return r ? r : pgconn_send(in->tail, NULL, sql.data, NULL, 0, false, now_us, reterr);
 }
 
+/* How much of the data is loaded is all the same to a plan. */
+#define NO_DATA 1
+
+static int explain_snapshot(const struct table *table, struct buf *sql) {
+    CLEANUP(snapshot_done) struct snapshot_sql statements = {0};
+    int r = snapshot_init(&statements, table, NO_DATA);
+    return r ? r : snapshot_add_explain_sql(&statements, sql);
+}
+
+static int explain_gaps(const struct table *table, struct buf *sql) {
+    CLEANUP(gaps_sql_done) struct gaps_sql statements = {0};
+    int r = gaps_sql_init(&statements, table, NO_DATA);
+    return r ? r : gaps_sql_add_explain(&statements, sql);
+}
+
 static int send_plans(struct inspect *in, int64_t now_us, struct error *reterr) {
     CLEANUP(buf_done) struct buf sql = BUF_INIT(SQL_MAX_BYTES);
-    CLEANUP(snapshot_done) struct snapshot_sql statements = {0};
     in->explain = (struct explain){0};
-    int r = snapshot_init(&statements, in->table, 0); /* how much of the data is loaded is all the same to a plan */
-    if (r == 0)
-        r = snapshot_add_explain_sql(&statements, &sql);
+    int r = in->judge.by_gaps ? explain_gaps(in->table, &sql) : explain_snapshot(in->table, &sql);
     if (r == 0)
         r = buf_terminate(&sql);
     return r ? r : pgconn_send(in->tail, NULL, sql.data, NULL, 0, false, now_us, reterr);
@@ -249,6 +268,7 @@ static void look_at_row(struct inspect *in) {
 static void conclude(struct inspect *in) {
     switch (in->step) {
     case INSPECT_COLUMNS:
+        in->judge.by_gaps = inspect_mode(in) == SOURCE_MODE_GAPS;
         judge_columns(&in->judge);
         break;
     case INSPECT_SEQUENCE:
@@ -278,7 +298,7 @@ static enum inspect_step step_after(const struct inspect *in) {
     case INSPECT_INDEXES:
         return INSPECT_SEQUENCE;
     case INSPECT_SEQUENCE:
-        return j->readable ? INSPECT_ROWS : INSPECT_ENDED;
+        return !j->readable ? INSPECT_ENDED : j->by_gaps ? INSPECT_PLANS : INSPECT_ROWS;
     case INSPECT_ROWS:
         return INSPECT_PLANS;
     case INSPECT_PLANS:

@@ -45,6 +45,9 @@ int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) MUST
 /* 0: fit (note: warnings). -ENOMEM; -EMSGSIZE (a column's name that can't be one). */
 int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) MUST_CHECK;
 
+/* In which mode the table as it was found is tailed, unless a checkpoint says otherwise. */
+enum source_mode inspect_mode(const struct inspect *in);
+
 /* The findings, one a line; "" if none. */
 const char *inspect_note(const struct inspect *in);
 

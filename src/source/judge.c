@@ -81,10 +81,7 @@ void judge_relation(struct judge *j, const struct judge_relation *r) {
     if (r->hides_rows)
         REFUSE(j, "row-level security of %s would hide rows from role %s: ALTER ROLE %s BYPASSRLS;", w.table.data, w.role.data,
                w.role.data);
-    if (r->fed_by_subscription)
-        REFUSE(j, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction ids and "
-               "would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
-               "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
+    j->subscribed = r->fed_by_subscription;
 }
 
 /* Its columns. -------------------------------------------------------------- */
@@ -126,8 +123,8 @@ static void judge_transaction_id(struct judge *j, const struct table_column *c, 
 }
 
 static void judge_absent(struct judge *j, const struct table_column *c, const struct words *w) {
-    if (c->role == TABLE_TRANSACTION_ID)
-        REFUSE(j, "%s has no transaction-id column %s, without which a late commit can't be told from none: "
+    if (c->role == TABLE_TRANSACTION_ID && c->needed)
+        REFUSE(j, "%s has no transaction-id column %s, which mode snapshot needs (mode gaps does not): "
                "ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT pg_current_xact_id(); %s %s (%s, %s);",
                w->table.data, w->xid.data, w->table.data, w->xid.data, create_index(j), w->table.data, w->xid.data,
                w->position.data);
@@ -137,6 +134,8 @@ static void judge_absent(struct judge *j, const struct table_column *c, const st
 }
 
 static void judge_column(struct judge *j, const struct table_column *c, const struct words *w) {
+    if (c->role == TABLE_TRANSACTION_ID && j->by_gaps)
+        return;
     bool asked = c->role == ROW_POSITION || c->role == TABLE_TRANSACTION_ID; /* by each statement */
     if (!c->found) {
         j->readable &= !asked;
@@ -165,6 +164,10 @@ void judge_columns(struct judge *j) {
         judge_column(j, c, &w);
         readable &= !c->found || c->readable;
     }
+    if (j->subscribed && !j->by_gaps)
+        REFUSE(j, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction ids and "
+               "would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
+               "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
     if (!readable)
         REFUSE(j, "role %s may not read %s: GRANT SELECT ON %s TO %s;", w.role.data, w.table.data, w.table.data, w.role.data);
 }
@@ -177,7 +180,7 @@ void judge_indexes(struct judge *j, const struct judge_indexes *found) {
     const struct table_column *xid = table_column(j->table, TABLE_TRANSACTION_ID);
     if (find_words(j, &w) != 0)
         return;
-    j->no_xid_index = xid->found && position->found && !found->xid_position;
+    j->no_xid_index = !j->by_gaps && xid->found && position->found && !found->xid_position;
     j->no_position_index = position->found && !found->position;
     if (position->found && !found->unique && !position->from_sequence)
         REFUSE(j, "column %s is neither unique nor from a sequence, and of two rows with one position the second can be passed "
@@ -204,9 +207,13 @@ void judge_plans(struct judge *j, const char *bad) {
         judge_without_plans(j);
         return;
     }
-    WARN(j, "no index of %s serves the reading, which looks at all rows (EXPLAIN shows \"%s\"): %s %s (%s, %s); %s %s (%s);",
-         w.table.data, bad, create_index(j), w.table.data, w.xid.data, w.position.data, create_index(j), w.table.data,
-         w.position.data);
+    const char *make = create_index(j), *table = w.table.data, *position = w.position.data;
+    if (j->by_gaps)
+        WARN(j, "no index of %s serves the reading, which looks at all rows (EXPLAIN shows \"%s\"): %s %s (%s);", table, bad, make,
+             table, position);
+    else
+        WARN(j, "no index of %s serves the reading, which looks at all rows (EXPLAIN shows \"%s\"): %s %s (%s, %s); %s %s (%s);",
+             table, bad, make, table, w.xid.data, position, make, table, position);
 }
 
 /* What it holds. ------------------------------------------------------------ */

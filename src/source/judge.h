@@ -13,6 +13,7 @@ struct judge {
     char role[64];       /* who asks */
     bool by_gaps;        /* the mode that the table will be read by */
     bool readable;       /* nothing was found that would make a statement on the table fail */
+    bool subscribed;     /* rows come by logical replication, as the publisher made them */
     bool no_xid_index, no_position_index; /* by the catalog alone */
 };
 
@@ -28,7 +29,7 @@ struct judge_relation {
 };
 
 void judge_relation(struct judge *j, const struct judge_relation *r);
-/* Of j->table, which knows them all by now. */
+/* Of j->table, which knows them all by now; by_gaps is, too. */
 void judge_columns(struct judge *j);
 
 struct judge_indexes {

@@ -52,7 +52,7 @@ class Everything(Report):
             CREATE TABLE shop.event (position bigint, id text, source text DEFAULT '/s', type text DEFAULT 'a.b', streamid text);
             INSERT INTO shop.event SELECT i, i, '/s', 'a.b', 's' FROM generate_series(1, 20) i;
             ALTER TABLE shop.event ENABLE ROW LEVEL SECURITY""")
-        d = self.daemon(self.configuration_for(role, table="shop.event"))
+        d = self.daemon(self.configuration_for(role, table="shop.event", mode="snapshot"))
         reason = d.wait_state("refused")["reason"]
         for word in ("may not read and write", "may not use the schema", "row-level security", "no transaction-id column",
                      "may be NULL", "neither unique nor from a sequence", "may not read \"shop\"", "no index on \"position\""):
@@ -88,10 +88,77 @@ class Everything(Report):
         self.assertEqual(d.stop(), 0)
         self.db.sql("""UPDATE penstock.checkpoint SET system_identifier = '7000000000000000000';
             ALTER TABLE event DROP xid""")
+        d.write(self.configuration({"orders": self.forwarder(source={"mode": "snapshot"})}))
         d.start()
         reason = d.wait_state("refused")["reason"]
         self.assertIn("belongs to another cluster", reason)
         self.assertIn("no transaction-id column", reason)
+
+
+class Gaps(Report):
+    """What only mode gaps depends on: the sequence."""
+
+    def table(self):
+        self.db.create_event_table()
+        self.db.sql("ALTER TABLE event DROP xid")
+
+    def test_what_can_not_be_proven_is_warned_of(self):
+        self.table()
+        self.db.sql("ALTER SEQUENCE event_position_seq CACHE 20")
+        d = self.daemon_for()
+        self.assertIn("hands out 20 positions at once", d.wait_log(".*CACHE 1;").group(0))
+        d.wait_state("idle")
+        self.assertEqual(d.stop(), 0)
+        self.paste(d.wait_log("ALTER SEQUENCE.*").group(0))
+        self.db.sql("ALTER TABLE event ALTER position DROP DEFAULT")
+        d.start()
+        d.wait_log("does not default to the next value of a sequence")
+
+    def test_a_sequence_that_goes_back_is_refused(self):
+        self.table()
+        self.db.sql("ALTER SEQUENCE event_position_seq CYCLE")
+        self.db.insert_many(5, streams=1)
+        d = self.daemon_for()
+        self.paste(d.wait_state("refused")["reason"])
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        self.assertEqual(self.receive_ids(5), [str(i) for i in range(1, 6)])
+        self.assertEqual(d.stop(), 0)
+        self.db.sql("ALTER SEQUENCE event_position_seq INCREMENT -1 MINVALUE -100")
+        d.start()
+        self.assertIn("counts downward", d.wait_state("refused")["reason"])
+
+    def test_the_right_to_read_the_sequence_is_asked_for(self):
+        self.table()
+        role = self.role()
+        self.db.sql(penstock("schema", "--role", role)[1])
+        self.db.sql(f"GRANT SELECT ON event TO {role}")
+        self.db.insert_many(5, streams=1)
+        d = self.daemon(self.configuration_for(role))
+        reason = d.wait_state("refused")["reason"]
+        self.assertIn(f'GRANT SELECT ON SEQUENCE public.event_position_seq TO "{role}";', reason)
+        self.paste(reason)
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        self.receive(5)
+
+    def test_an_index_on_the_position_is_enough(self):
+        self.table()
+        self.db.sql("ALTER TABLE event DROP CONSTRAINT event_pkey")
+        d = self.daemon_for()
+        self.assertEqual(len(self.paste(d.wait_log('no index on "position".*').group(0))), 1)
+        self.assertEqual(d.stop(), 0)
+        before = len(d.log())
+        d.start()
+        d.wait_state("idle")
+        self.assertNotIn("no index", d.log()[before:])
+
+    def test_in_mode_snapshot_the_sequence_is_not_worth_a_word(self):
+        self.db.create_event_table()
+        self.db.sql("ALTER SEQUENCE event_position_seq CACHE 20 CYCLE")
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.assertNotIn("event_position_seq", d.log())
 
 
 class Server(Report):
