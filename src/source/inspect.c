@@ -129,7 +129,7 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
     char oid[16];
     const struct table_name *name = &in->table->name;
     struct pgconn_param relation[] = {text_param(name->schema), text_param(name->table)};
-    struct pgconn_param table[] = {oid_param(in->oid, oid), text_param(table_column(in->table, ROW_POSITION)->column),
+    struct pgconn_param table[] = {oid_param(in->table->oid, oid), text_param(table_column(in->table, ROW_POSITION)->column),
                                    text_param(table_column(in->table, TABLE_TRANSACTION_ID)->column)};
     switch (in->step) {
     case INSPECT_RELATION:
@@ -190,10 +190,10 @@ static void look_at_relation(struct inspect *in) {
     copy(in->system_identifier, sizeof in->system_identifier, v[1]);
     copy(in->server, sizeof in->server, v[2]);
     copy(in->judge.role, sizeof in->judge.role, v[3]);
-    in->oid = read_oid(v[4]);
+    in->table->oid = read_oid(v[4]);
     in->table->partitioned = span_is(v[5], "p");
     struct judge_relation relation = {
-        .found = in->oid != 0,
+        .found = in->table->oid != 0,
         .in_recovery = is_true(v[0]),
         .is_table = span_is(v[5], "r") || span_is(v[5], "p"),
         .schema_usable = is_true(v[6]),
@@ -292,7 +292,7 @@ static enum inspect_step step_after(const struct inspect *in) {
     const struct judge *j = &in->judge;
     switch (in->step) {
     case INSPECT_RELATION:
-        return in->oid ? INSPECT_COLUMNS : INSPECT_ENDED;
+        return in->table->oid ? INSPECT_COLUMNS : INSPECT_ENDED;
     case INSPECT_COLUMNS:
         return INSPECT_INDEXES;
     case INSPECT_INDEXES:

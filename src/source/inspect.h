@@ -29,7 +29,6 @@ struct inspect {
     bool any_sequence;
     char system_identifier[24];
     char server[PGCONN_SERVER_MAX];
-    uint32_t oid;
 };
 
 void inspect_init(struct inspect *in, struct pgconn *tail, struct table *table);

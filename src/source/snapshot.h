@@ -9,7 +9,7 @@ struct snapshot_sql {
     /* Heads are mode.h's. Of start: pid, now's snapshot, does the server lie before $1 (then: ahead), highest position. No rows.
      * $1: a cursor's snapshot or NULL. */
     struct buf start;
-    /* plan.h says what they return: N, overflow, end; -, -, first; -, -, -. */
+    /* plan.h says what they return: N, overflow (NULL: the table is not what was looked at), end; -, -, first; -, -, -. */
     struct buf small, first, page;
     struct columns columns; /* behind the head's */
 };

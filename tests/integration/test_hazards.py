@@ -302,6 +302,19 @@ class Tables(Hazard):
         self.db.create_event_table()
         self.db.insert_many(5, first=6, streams=1)
         self.assertEqual(self.receive_ids(5), numbers(6, 10))
+        # Another one, of the same form but for what would pass rows over.
+        connection = self.db.connect()
+        connection.cursor().execute("ALTER TABLE event RENAME TO old; CREATE TABLE event (LIKE old INCLUDING DEFAULTS);"
+                                    "ALTER TABLE event ALTER xid DROP NOT NULL")
+        connection.commit()
+        connection.close()
+        self.assertIn('column "xid" may be NULL', d.wait_state("refused")["reason"])
+
+    def test_rows_without_a_transaction_id_are_not_passed_over(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.db.sql("ALTER TABLE event ALTER xid DROP NOT NULL; INSERT INTO event (id, type, xid) VALUES ('1', 'a.b', NULL)")
+        self.assertIn('column "xid" may be NULL', d.wait_state("refused")["reason"])
 
     def test_a_wound_back_sequence_loses_nothing(self):
         self.db.insert_many(20, streams=1)
