@@ -401,6 +401,106 @@ class Tables(Hazard):
         d.wait_state("idle")
 
 
+class GapsTables(Hazard):
+    """The same for a table without a transaction-id column, where positions are all there is."""
+
+    def setUp(self):
+        super().setUp()
+        self.db.create_event_table()
+        self.db.sql("ALTER TABLE event DROP xid")
+
+    def test_a_truncated_table_whose_sequence_goes_on(self):
+        self.db.insert_many(20, streams=1)
+        d = self.daemon_for()
+        self.receive(20)
+        self.wait_saved(20)
+        self.db.sql("TRUNCATE event")
+        self.db.insert_many(5, first=21, streams=1)
+        self.assertEqual(self.receive_ids(5), numbers(21, 25))
+        d.wait_state("idle")
+
+    def test_a_sequence_that_is_wound_back_is_ahead_and_goes_on_after_rebase(self):
+        self.db.insert_many(20, streams=1)
+        d = self.daemon_for()
+        self.receive(20)
+        self.wait_saved(20)
+        self.db.sql("TRUNCATE event RESTART IDENTITY")
+        self.db.insert_many(5, first=21, streams=1)
+        self.assertIn("penstock rebase orders --position N", d.wait_state("ahead", seconds=20)["resumes"])
+        self.assert_queue_empty()
+        self.rebase(d, "--position", "0", "--reason", "truncated")
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        self.assertEqual(self.receive_ids(5), numbers(21, 25))
+        self.assert_queue_empty()
+
+    def test_a_table_that_was_dropped_and_made_anew_is_ahead(self):
+        self.db.insert_many(20, streams=1)
+        d = self.daemon_for()
+        self.receive(20)
+        self.wait_saved(20)
+        self.db.sql("DROP TABLE event")
+        self.db.create_event_table()
+        self.db.sql("ALTER TABLE event DROP xid")
+        self.db.insert_many(5, first=21, streams=1)
+        d.wait_state("ahead", seconds=20)
+        self.rebase(d, "--position", "0", "--reason", "a new table")
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        self.assertEqual(self.receive_ids(5), numbers(21, 25))
+
+    def test_rows_deleted_before_they_were_read_hold_nothing(self):
+        self.db.insert_many(10, streams=1)
+        d = self.daemon_for()
+        self.receive(10)
+        self.assertEqual(d.stop(), 0)
+        self.db.insert_many(10, first=11, streams=1)
+        self.db.sql("DELETE FROM event WHERE position BETWEEN 12 AND 15")
+        d.start()
+        self.assertEqual(self.receive_ids(6), ["11"] + numbers(16, 20))
+        d.wait_state("idle", seconds=20)
+
+    def test_what_commits_later_below_a_rebased_position_is_still_sent(self):
+        late = self.db.connect()
+        late.cursor().execute("INSERT INTO event (id, type) VALUES ('late', 'a.b')")
+        self.db.insert_many(10, streams=1)
+        d = self.daemon_for()
+        self.receive(10)
+        self.assertEqual(d.stop(), 0)
+        self.rebase(d, "--position", "1000", "--reason", "all of it was sent")
+        late.commit()
+        late.close()
+        d.start()
+        self.assertEqual(self.receive_ids(1), ["late"])
+        self.db.insert(id="next", type="a.b")
+        self.assertEqual(self.receive_ids(1), ["next"])
+        self.assert_queue_empty()
+
+    def test_a_start_at_a_position_reads_what_commits_later_below_it(self):
+        late = self.db.connect()
+        late.cursor().execute("INSERT INTO event (id, type) VALUES ('late', 'a.b')")
+        self.db.insert_many(10, streams=1)
+        self.daemon_for(source={"start": {"position": 9}})
+        self.assertEqual(self.receive_ids(3), numbers(8, 10))
+        late.commit()
+        late.close()
+        self.assertEqual(self.receive_ids(1), ["late"])
+        self.assert_queue_empty()
+
+    def test_rebase_is_how_a_forwarder_changes_its_mode(self):
+        self.db.insert_many(10, streams=1)
+        d = self.daemon_for()
+        self.receive(10)
+        self.assertEqual(d.stop(), 0)
+        self.db.sql(penstock("schema", "--event-table", "event", "--existing")[1].replace("%", "%%"))
+        self.rebase(d, "--position", "10", "--reason", "to mode snapshot")
+        self.assertEqual(self.db.value("SELECT count(*) FROM penstock.gap"), 0)
+        self.db.insert_many(5, first=11, streams=1)
+        d.start()
+        self.assertEqual(self.receive_ids(5), numbers(11, 15))
+        self.assertEqual(d.status()["source"]["mode"], "snapshot")
+
+
 class Partitions(Hazard):
     def setUp(self):
         super().setUp()
