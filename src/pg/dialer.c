@@ -152,6 +152,10 @@ static void finish(void *handle) {
     PQfinish(handle);
 }
 
+static void close_connection(PGconn **pg) {
+    PQfinish(*pg);
+}
+
 /* What stands before dbname can be overridden by the conninfo, what stands behind it can't. */
 static PGconn *connect_with(const struct dialer_argument *a, const char *password) {
     char timeout_s[24];
@@ -167,6 +171,44 @@ static PGconn *connect_with(const struct dialer_argument *a, const char *passwor
     return PQconnectdbParams(keywords, values, 1);
 }
 
+/* 0: it can't be asked. */
+static int backend_of(PGconn *pg) {
+    PGresult *result = PQexec(pg, "SELECT pg_backend_pid()");
+    int pid = PQresultStatus(result) == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    return pid;
+}
+
+/* A pooler gives its own number for the backend's. Whether it lends a backend for
+ * the session or only for a transaction shows when another connection keeps a
+ * transaction open: ours still has the backend it had, or that one was lent on. */
+static bool is_lent(PGconn *pg, int backend, const struct dialer_argument *a, const char *password) {
+    CLEANUP(close_connection) PGconn *other = connect_with(a, password);
+    if (PQstatus(other) != CONNECTION_OK)
+        return true; /* who can't tell doesn't rely on it; asked again with the next attempt */
+    PQsetNoticeProcessor(other, ignore_notice, NULL);
+    return !run(other, "BEGIN") || backend_of(other) == backend || backend_of(pg) != backend;
+}
+
+/* Settings, prepared statements, LISTEN and cancelling are a backend's; and that the server has not restarted between
+ * read and save is proven by one that lived all the time. */
+static bool keeps_backend(PGconn *pg, const struct dialer_argument *a, const char *password, struct error *reterr) {
+    int backend = backend_of(pg);
+    if (backend == PQbackendPID(pg))
+        return true;
+    if (backend == 0) {
+        error_set(reterr, ERROR_RETRY, "database '%s': %s", a->connection_name, PQerrorMessage(pg));
+        return false;
+    }
+    if (!is_lent(pg, backend, a, password))
+        return true;
+    error_set(reterr, ERROR_CONFIG, "database '%s': a pooler stands in between that lends a backend for one transaction only "
+              "(PgBouncer's pool_mode transaction or statement); needed is one for the session: connect to the server itself, or "
+              "give this user pool_mode=session (pgbouncer.ini, section [users]: \"%s = pool_mode=session\") and at least 3 "
+              "connections for each forwarder", a->connection_name, PQuser(pg));
+    return false;
+}
+
 static void *connect(void *argument, struct error *reterr) {
     const struct dialer_argument *a = argument;
     CLEANUP(secret_wipe) struct buf password = BUF_INIT(SECRET_MAX_BYTES + 1);
@@ -174,7 +216,8 @@ static void *connect(void *argument, struct error *reterr) {
         error_prefix(reterr, "database '%s': password", a->connection_name);
         return NULL;
     }
-    PGconn *pg = connect_with(a, a->password.kind != SECRET_NONE ? password.data : NULL);
+    const char *word = a->password.kind != SECRET_NONE ? password.data : NULL;
+    PGconn *pg = connect_with(a, word);
     if (!pg) {
         error_set(reterr, ERROR_RETRY, "database '%s': out of memory", a->connection_name);
         return NULL;
@@ -185,7 +228,7 @@ static void *connect(void *argument, struct error *reterr) {
         finish(pg);
         return NULL;
     }
-    if (set_session(pg, a, reterr))
+    if (keeps_backend(pg, a, word, reterr) && set_session(pg, a, reterr))
         return pg;
     finish(pg);
     return NULL;

@@ -95,6 +95,19 @@ class Everything(Report):
         self.assertIn("no transaction-id column", reason)
 
 
+class Cursor(Report):
+    def test_a_warning_does_not_hide_why_it_is_refused(self):
+        self.db.create_event_table()
+        d = self.daemon_for()
+        d.wait_state("idle")
+        self.assertEqual(d.stop(), 0)
+        self.db.sql("DROP INDEX event_xid_position_idx; UPDATE penstock.checkpoint SET cursor = 'nothing like it'")
+        d.start()
+        reason = d.wait_state("refused")["reason"]
+        self.assertIn("nothing like it", reason)
+        self.assertIn("no index", reason)
+
+
 class Gaps(Report):
     """What only mode gaps depends on: the sequence."""
 
