@@ -1,4 +1,8 @@
 /* test_source: inspecting, opening and reading event tables of a real server */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include "integration/reader.h"
 #include "unit/unit.h"
 
@@ -753,6 +757,26 @@ END_TEST
 
 /* Trouble. ------------------------------------------------------------------- */
 
+/* Over TCP: what is sent is acknowledged in 5 s, what is idle is probed. */
+START_TEST(a_dead_peer_is_noticed_by_the_sockets_own_timers) {
+    struct pollfd fd;
+    make_table();
+    reader_set(&reader.database.conninfo, "host=127.0.0.1");
+    ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
+    static const struct {
+        int level, option, value;
+    } expected[] = {{IPPROTO_TCP, TCP_USER_TIMEOUT, 5000}, {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 2},
+                    {IPPROTO_TCP, TCP_KEEPINTVL, 1}, {IPPROTO_TCP, TCP_KEEPCNT, 3}};
+    for (size_t i = 0; i < 2 * ARRAY_LENGTH(expected); i++) {
+        int value = 0, at = (int)(i / 2);
+        socklen_t size = sizeof value;
+        pgconn_poll(i % 2 ? reader.keep : reader.tail, &fd);
+        ck_assert_int_eq(getsockopt(fd.fd, expected[at].level, expected[at].option, &value, &size), 0);
+        ck_assert_int_eq(value, expected[at].value);
+    }
+}
+END_TEST
+
 START_TEST(a_connection_that_is_ended_is_lost) {
     make_table();
     insert(5);
@@ -831,6 +855,7 @@ int main(void) {
     tcase_add_test(cases, null_empty_and_json_null_stay_three_things);
     tcase_add_test(cases, columns_come_in_the_forms_that_rows_are_made_of);
     tcase_add_test(cases, plans_made_for_an_empty_table_are_right_when_it_has_grown);
+    tcase_add_test(cases, a_dead_peer_is_noticed_by_the_sockets_own_timers);
     tcase_add_test(cases, a_connection_that_is_ended_is_lost);
     tcase_add_test(cases, a_table_that_is_dropped_fails_and_is_refused_at_the_next_look);
     tcase_add_test(cases, no_transaction_and_no_lock_stays_behind_a_read);
