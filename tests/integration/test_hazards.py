@@ -29,7 +29,7 @@ class Hazard(Case):
 
     def paste(self, text):
         for statement in re.findall(STATEMENT, text):
-            self.db.sql(statement.replace("%", "%%"))
+            self.db.sql(statement)
 
 
 class Clusters(Hazard):
@@ -492,7 +492,7 @@ class GapsTables(Hazard):
         d = self.daemon_for()
         self.receive(10)
         self.assertEqual(d.stop(), 0)
-        self.db.sql(penstock("schema", "--event-table", "event", "--existing")[1].replace("%", "%%"))
+        self.db.sql(penstock("schema", "--event-table", "event", "--existing")[1])
         self.rebase(d, "--position", "10", "--reason", "to mode snapshot")
         self.assertEqual(self.db.value("SELECT count(*) FROM penstock.gap"), 0)
         self.db.insert_many(5, first=11, streams=1)

@@ -30,7 +30,7 @@ class Report(Case):
         statements = re.findall(STATEMENT, text)
         self.assertTrue(statements, text)
         for statement in statements:
-            self.db.sql(statement.replace("%", "%%"))
+            self.db.sql(statement)
         return statements
 
     def configuration_for(self, role, **source):

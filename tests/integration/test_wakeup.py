@@ -36,11 +36,11 @@ class Listening(Case):
 
     def last_read(self):
         return self.db.value("SELECT max(query_start) FROM pg_stat_activity WHERE datname = current_database()"
-                             " AND application_name LIKE '%%/tail'")
+                             " AND application_name LIKE '%/tail'")
 
     def keep(self):
         return self.db.value("SELECT max(pid) FROM pg_stat_activity WHERE datname = current_database()"
-                             " AND application_name LIKE '%%/keep'")
+                             " AND application_name LIKE '%/keep'")
 
 
 class Wakeups(Listening):
