@@ -53,10 +53,10 @@ static char *add_char(char *at, char c) {
     return at + 1;
 }
 
-static char *add_digits(char *at, unsigned value, int count) {
-    for (int i = count - 1; i >= 0; i--, value /= 10)
-        at[i] = (char)('0' + value % 10);
-    return at + count;
+static char *add_two(char *at, unsigned value) {
+    at[0] = (char)('0' + value / 10);
+    at[1] = (char)('0' + value % 10);
+    return at + 2;
 }
 
 int clock_format_rfc3339(int64_t wall_us, char text[CLOCK_RFC3339_SIZE]) {
@@ -74,14 +74,16 @@ int clock_format_rfc3339(int64_t wall_us, char text[CLOCK_RFC3339_SIZE]) {
         return -ERANGE;
     unsigned seconds = (unsigned)(rest / CLOCK_US_PER_S);
     unsigned fraction = (unsigned)(rest % CLOCK_US_PER_S);
-    char *at = add_digits(text, (unsigned)year, 4);
-    at = add_digits(add_char(at, '-'), month, 2);
-    at = add_digits(add_char(at, '-'), day, 2);
-    at = add_digits(add_char(at, 'T'), seconds / 3600, 2);
-    at = add_digits(add_char(at, ':'), seconds / 60 % 60, 2);
-    at = add_digits(add_char(at, ':'), seconds % 60, 2);
+    char *at = add_two(add_two(text, (unsigned)year / 100), (unsigned)year % 100);
+    at = add_two(add_char(at, '-'), month);
+    at = add_two(add_char(at, '-'), day);
+    at = add_two(add_char(at, 'T'), seconds / 3600);
+    at = add_two(add_char(at, ':'), seconds / 60 % 60);
+    at = add_two(add_char(at, ':'), seconds % 60);
     if (fraction > 0) {
-        at = add_digits(add_char(at, '.'), fraction, 6);
+        at = add_two(add_char(at, '.'), fraction / 10000);
+        at = add_two(at, fraction / 100 % 100);
+        at = add_two(at, fraction % 100);
         while (at[-1] == '0')
             at--;
     }

@@ -21,6 +21,12 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
+/* Nothing has gone wrong: without clearing all of the text. */
+static inline void error_clear(struct error *error) {
+    error->class = ERROR_NONE;
+    error->text[0] = '\0';
+}
+
 /* Sets class and text; line breaks and other controls from a library's own
  * words become spaces, too long a text is cut with "...". The arguments must
  * not point into error->text: error_prefix is for that. */

@@ -14,10 +14,6 @@ const char *config_connection_kind(const struct config_connection *c) {
 }
 
 static int report_kind(const struct yaml_node *kind, struct diag *diag) {
-    if (strcmp(kind->text, "kafka") == 0) {
-        diag_add(diag, DIAG_ERROR, kind->place, "kafka: the Kafka sink is not built into this penstock");
-        return 0;
-    }
     CLEANUP(buf_done) struct buf kinds = BUF_INIT(1024);
     struct nearest nearest = {.word = yaml_text(kind)};
     nearest_try(&nearest, SPAN_LITERAL(POSTGRESQL));

@@ -6,7 +6,7 @@
 #include "config/nearest.h"
 #include "config/schema.h"
 
-/* One, of a secret's place or of a name that was taken apart at its dots? */
+/* {credential: …}, {file: …}, {env: …}, and not a name that was taken apart at its dots. */
 static bool is_place(const struct yaml_node *value) {
     return value->kind == YAML_MAPPING && yaml_pairs(value) == 1 &&
            (yaml_find(value, "credential", NULL) || yaml_find(value, "file", NULL) || yaml_find(value, "env", NULL));
@@ -49,6 +49,19 @@ static int read_value(const struct option *o, const struct yaml_node *key, const
     return ret_value->value ? 0 : -ENOMEM;
 }
 
+static int add(const struct option *o, const struct yaml_node *key, const struct yaml_node *value, struct diag *diag,
+               struct option_properties *properties) {
+    struct option_property *p = &properties->items[properties->count];
+    int r = read_value(o, key, value, diag, &p->value);
+    if (r != 0 || p->value.kind == SECRET_NONE) {
+        secret_done(&p->value);
+        return r;
+    }
+    properties->count++;
+    p->name = strdup(key->text);
+    return p->name ? 0 : -ENOMEM;
+}
+
 int property_read(const struct option *o, const char *mapping, const struct yaml_node *key,
                   const struct yaml_node *value, struct diag *diag, struct option_properties *properties) {
     struct error error;
@@ -60,15 +73,12 @@ int property_read(const struct option *o, const char *mapping, const struct yaml
         report_unknown(o, mapping, key, value, diag);
     else if (r == -EINVAL)
         diag_add(diag, DIAG_ERROR, value->place, "%.100s: %s", key->text, error.text);
-    if (r != 0)
-        return r == -ENOMEM ? r : 0;
-    struct option_property *p = &properties->items[properties->count];
-    r = read_value(o, key, value, diag, &p->value);
-    if (r != 0 || p->value.kind == SECRET_NONE) {
-        secret_done(&p->value);
-        return r;
-    }
-    properties->count++;
-    p->name = strdup(key->text);
-    return p->name ? 0 : -ENOMEM;
+    else if (r == 0 && value->kind == YAML_MAPPING && !is_place(value))
+        diag_add(diag, DIAG_ERROR, value->place,
+                 "%.100s: a mapping stands here; one value is expected, or the place where it stands: {credential: NAME}, "
+                 "{file: PATH} or {env: NAME}",
+                 key->text);
+    else if (r == 0)
+        return add(o, key, value, diag, properties);
+    return r == -ENOMEM ? r : 0;
 }

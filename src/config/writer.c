@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "config/mask.h"
+#include "config/quantity.h"
 #include "config/scalar.h"
 
 #define WRITER_SCALAR_MAX (2 * YAML_BYTES_MAX)
@@ -247,6 +248,17 @@ static void write_masked_text(struct writer *w, const char *key, struct span tex
         writer_text(w, key, buf_span(&masked));
 }
 
+/* Of what kind it is knows only the library. */
+static void write_property_text(struct writer *w, const char *name, struct span text, bool mask_texts) {
+    double number;
+    if (span_is(text, "true") || span_is(text, "false") || quantity_read_decimal(text, &number) == 0)
+        writer_plain(w, name, text);
+    else if (mask_texts)
+        write_masked_text(w, name, text);
+    else
+        writer_text(w, name, text);
+}
+
 /* By the file's order; a name with dots is one key. */
 static void write_properties(struct writer *w, const struct option *o, const struct option_properties *properties,
                              bool mask_texts) {
@@ -254,10 +266,8 @@ static void write_properties(struct writer *w, const struct option *o, const str
         const struct option_property *p = &properties->items[i];
         if (p->value.kind != SECRET_INLINE || o->properties->secret(span_of(p->name)))
             write_secret(w, p->name, &p->value);
-        else if (mask_texts)
-            write_masked_text(w, p->name, span_of(p->value.value));
         else
-            writer_text(w, p->name, span_of(p->value.value));
+            write_property_text(w, p->name, span_of(p->value.value), mask_texts);
     }
 }
 

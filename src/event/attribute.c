@@ -24,6 +24,9 @@ static const char FAULT_INTEGER[] = "is no Integer (-2147483648 to 2147483647, n
 static const char FAULT_BASE64[] = "is no base64 (RFC 4648 section 4)";
 static const char FAULT_POSITIVE[] = "must be an Integer above 0";
 
+/* Each byte 1. */
+#define ONES UINT64_C(0x0101010101010101)
+
 /* A longer name is cut in messages. */
 enum { NAME_SHOWN_MAX = 63 };
 
@@ -55,22 +58,35 @@ static bool is_noncharacter(uint32_t code) {
     return (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
 }
 
+/* Printable ASCII from the front, eight at once: a byte below 0x20 borrows into its highest bit, one from 0x7f on
+ * has it or carries into it. */
+static const char *skip_printable(const char *at, const char *end) {
+    uint64_t eight;
+    while ((size_t)(end - at) >= sizeof eight) {
+        memcpy(&eight, at, sizeof eight);
+        if ((eight | (eight - ONES * 0x20) | (eight + ONES)) & (ONES * 0x80))
+            break;
+        at += sizeof eight;
+    }
+    while (at < end && *at >= 0x20 && *at < 0x7f)
+        at++;
+    return at;
+}
+
 bool attribute_string_valid(struct span s, bool allow_control_characters) {
     if (s.len == 0)
         return true;
     const char *at = s.data, *end = s.data + s.len;
-    while (at < end) {
-        if (*at >= 0x20 && *at < 0x7f) {
-            at++;
-            continue;
-        }
+    for (;;) {
+        at = skip_printable(at, end);
+        if (at == end)
+            return true;
         uint32_t code;
         size_t length = utf8_next(at, end, &code);
         if (length == 0 || is_noncharacter(code) || (is_control(code) && !allow_control_characters))
             return false;
         at += length;
     }
-    return true;
 }
 
 /* spec.md "Type System": as in JSON, integer part only, 32 bits. */
@@ -204,7 +220,7 @@ static int check_core_attributes(const struct event *e, struct error *reterr) {
         bool required = which == EVENT_ID || which == EVENT_SOURCE || which == EVENT_TYPE;
         if (span_absent(value) && required)
             return refuse(event_core_name(which), "is missing (NULL); each event needs one", reterr);
-        int r = span_absent(value) ? 0 : attribute_check_core(which, value, reterr);
+        int r = span_absent(value) || e->core[i].sound ? 0 : attribute_check_core(which, value, reterr);
         if (r < 0)
             return r;
     }
@@ -224,6 +240,8 @@ int attribute_check_event(const struct event *e, const struct attribute_names *a
     for (uint32_t i = 0; i < e->extension_count && r == 0; i++) {
         struct span name;
         enum attribute_type type;
+        if (e->extensions[i].sound)
+            continue;
         struct span value = event_extension(e, i, &name, &type);
         r = attribute_check_extension(name, type, value, among(allow_control_characters, name), reterr);
     }

@@ -1,10 +1,12 @@
 /* canonical: a column's bytes -> the text of an attribute (spec.md "Type System") */
 #include "event/canonical.h"
 
+#include <endian.h>
 #include <errno.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "event/base64.h"
 
 /* The wire forms are what PostgreSQL's …send functions write
@@ -27,13 +29,23 @@ static int fault(const char *what, const char **ret_fault) {
     return CANONICAL_E_FAULT;
 }
 
-/* Big-endian, two's complement. */
+/* Big-endian, two's complement; of 2, 4 or 8 bytes. */
 static int64_t read_integer(struct span bytes) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes.len; i++)
-        value = value << 8 | (unsigned char)bytes.data[i];
-    unsigned unused = (unsigned)(64 - 8 * bytes.len);
-    return (int64_t)(value << unused) >> unused;
+    uint64_t eight;
+    uint32_t four;
+    uint16_t two;
+    switch (bytes.len) {
+    case sizeof eight:
+        memcpy(&eight, bytes.data, sizeof eight);
+        return (int64_t)be64toh(eight);
+    case sizeof four:
+        memcpy(&four, bytes.data, sizeof four);
+        return (int32_t)be32toh(four);
+    default:
+        ASSERT(bytes.len == sizeof two);
+        memcpy(&two, bytes.data, sizeof two);
+        return (int16_t)be16toh(two);
+    }
 }
 
 int canonical_integer(enum row_form form, struct span bytes, int64_t *ret_value, const char **ret_fault) {

@@ -47,6 +47,7 @@ struct event_attribute {
     enum attribute_type type;
     bool present;
     bool internal; /* for rules and order only: no binding sends it */
+    bool sound;    /* valid by its making: attribute_check_event passes it over */
 };
 
 /* Embedded in a window slot; keeps its storage from one event to the next.
@@ -85,6 +86,9 @@ void event_place_core(struct event *e, enum event_core which, size_t value_at);
 int event_place_extension(struct event *e, struct span name, enum attribute_type type, size_t value_at) MUST_CHECK;
 /* The event has that extension; from now on it is only for rules and order. */
 void event_make_internal(struct event *e, struct span name);
+/* The event has it, and its name and value need no check: they were made of a number or a time. */
+void event_vouch_core(struct event *e, enum event_core which);
+void event_vouch_extension(struct event *e, struct span name);
 
 /* Absent span if the event has it not. Valid until the event changes. */
 struct span event_core_value(const struct event *e, enum event_core which);

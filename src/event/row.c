@@ -47,6 +47,7 @@ struct passage {
     struct error *reterr; /* of the first fault */
     bool rejected;
     bool has_stream_id, has_stream_version; /* columns of that role */
+    bool has_extensions; /* a column of such a role has a value */
     const struct row_column *data_column; /* NULL: none */
     struct span data;
     int64_t data_bytes;
@@ -99,9 +100,19 @@ static int take_position(struct passage *p, const struct row_column *column, str
     /* A String: it outgrows the 32 bits of an Integer (spec.md "Type System"). */
     if (r == 0)
         r = event_place_extension(p->event, POSITION, ATTRIBUTE_STRING, at);
+    if (r == 0)
+        event_vouch_extension(p->event, POSITION);
     if (r == 0 && !p->options->emit_position)
         event_make_internal(p->event, POSITION);
     return r;
+}
+
+static bool is_time(enum row_form form) {
+    return form == ROW_FORM_TIMESTAMPTZ || form == ROW_FORM_TIMESTAMP || form == ROW_FORM_DATE;
+}
+
+static bool is_integer(enum row_form form) {
+    return form == ROW_FORM_INT2 || form == ROW_FORM_INT4 || form == ROW_FORM_INT8;
 }
 
 static int take_core(struct passage *p, enum event_core which, const struct row_column *column, struct span value) {
@@ -116,6 +127,8 @@ static int take_core(struct passage *p, enum event_core which, const struct row_
         return reject_column(p, column->role, fault);
     if (r == 0)
         event_place_core(p->event, which, at);
+    if (r == 0 && which == EVENT_TIME && is_time(column->form))
+        event_vouch_core(p->event, which);
     return r;
 }
 
@@ -158,7 +171,11 @@ static int take_as_extension(struct passage *p, struct span name, enum attribute
     int r = canonical_add(column->form, value, storage, &fault);
     if (r == CANONICAL_E_FAULT)
         return column->role == ROW_EXTENSION ? reject_extension(p, name, fault) : reject_column(p, column->role, fault);
-    return r != 0 ? r : event_place_extension(p->event, name, type, at);
+    if (r == 0)
+        r = event_place_extension(p->event, name, type, at);
+    if (r == 0 && column->role == ROW_STREAM_VERSION && is_integer(column->form))
+        event_vouch_extension(p->event, name);
+    return r;
 }
 
 static int take_stream(struct passage *p, const struct row_column *column, struct span value) {
@@ -225,6 +242,8 @@ static int take_column(struct passage *p, const struct row_column *column, struc
         return take_data_bytes(p, column, value);
     case ROW_EXTENSIONS:
     case ROW_EXTENSION:
+        p->has_extensions |= !span_absent(value);
+        return 0;
     case ROW_ROLE_COUNT:
         return 0;
     }
@@ -438,7 +457,7 @@ int row_to_event(const struct row *row, const struct row_options *options, struc
         r = unless_too_large(&p, take_column(&p, &row->columns[i], row->values[i]));
     if (r == 0)
         r = unless_too_large(&p, take_constants(&p));
-    if (r == 0)
+    if (r == 0 && p.has_extensions)
         r = take_extensions(&p, row);
     if (r == 0)
         r = check(&p);

@@ -48,10 +48,16 @@ static struct span from(struct span s, size_t at) {
 
 /* Takes the longest run of those classes from the front. */
 static struct span take(struct span *s, int classes) {
+    int plain = classes & ~URI_PERCENT;
     size_t len = 0;
-    for (; len < s->len && (class_of(s->data[len]) & classes); len++)
-        if (s->data[len] == '%' && (s->len - len < 3 || !is_hex(s->data[len + 1]) || !is_hex(s->data[len + 2])))
+    for (;;) {
+        while (len < s->len && (class_of(s->data[len]) & plain))
+            len++;
+        bool escape = (classes & URI_PERCENT) && s->len - len >= 3 && s->data[len] == '%';
+        if (!escape || !is_hex(s->data[len + 1]) || !is_hex(s->data[len + 2]))
             break;
+        len += 3;
+    }
     struct span taken = {s->data, len};
     *s = from(*s, len);
     return taken;

@@ -323,11 +323,12 @@ static bool next_read(struct flow *f, int64_t now_us, struct flow_want *ret_want
     return true;
 }
 
+/* A read goes before the submits: the database works on the next page while this one is published. */
 bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
     if (!is_stopping(f))
         order_wake(f->order, now_us);
     return next_save(f, now_us, ret_want) || next_finish(f, now_us, ret_want) || next_renew(f, now_us, ret_want) ||
-           next_submit(f, now_us, ret_want) || next_read(f, now_us, ret_want);
+           next_read(f, now_us, ret_want) || next_submit(f, now_us, ret_want);
 }
 
 static int64_t earlier(int64_t a_us, int64_t b_us) {

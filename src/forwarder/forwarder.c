@@ -215,7 +215,8 @@ static void on_save_failed(struct forwarder *f, const struct error *error, int64
 
 /* One fact of the database. false: there is none. */
 static bool take_database_fact(struct forwarder *f, int64_t now_us) {
-    struct error error = {.text = ""};
+    struct error error;
+    error_clear(&error);
     switch (database_next(f->database, now_us, &error)) {
     case DATABASE_NONE:
         return false;

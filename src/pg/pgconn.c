@@ -46,6 +46,7 @@ struct pgconn {
     const char *values[PGCONN_PARAMS_MAX];
     int value_count;
     PGresult *row;
+    int row_columns;
     bool failed;
     struct error failure;
     char sqlstate[SQLSTATE_SIZE];
@@ -372,6 +373,7 @@ int pgconn_fetch(struct pgconn *c, struct error *reterr) {
         ExecStatusType status = PQresultStatus(result);
         if (status == PGRES_SINGLE_TUPLE) {
             c->row = result;
+            c->row_columns = PQnfields(result);
             return 0;
         }
         if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
@@ -381,17 +383,19 @@ int pgconn_fetch(struct pgconn *c, struct error *reterr) {
     return PGCONN_E_AGAIN;
 }
 
+/* Of each column of each row: libpq looks at its arguments in every call, and only an empty value can be NULL. */
 struct span pgconn_value(const struct pgconn *c, int column) {
     ASSERT(c->row);
-    ASSERT(column < PQnfields(c->row));
-    if (PQgetisnull(c->row, 0, column))
+    ASSERT(column < c->row_columns);
+    int len = PQgetlength(c->row, 0, column);
+    if (len == 0 && PQgetisnull(c->row, 0, column))
         return SPAN_ABSENT;
-    return (struct span){PQgetvalue(c->row, 0, column), (size_t)PQgetlength(c->row, 0, column)};
+    return (struct span){PQgetvalue(c->row, 0, column), (size_t)len};
 }
 
 int pgconn_columns(const struct pgconn *c) {
     ASSERT(c->row);
-    return PQnfields(c->row);
+    return c->row_columns;
 }
 
 uint32_t pgconn_column_oid(const struct pgconn *c, int column) {

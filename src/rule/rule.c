@@ -215,25 +215,25 @@ static bool take_destinations(const struct rule_set *s, size_t i, const struct e
 
 void rule_resolve(const struct rule_set *s, const struct event *e, struct rule_result *ret_result,
                   struct error *reterr) {
-    struct rule_result result = {.outcome = RULE_UNMATCHED};
+    ret_result->outcome = RULE_UNMATCHED;
+    ret_result->rule = ret_result->count = 0;
     for (size_t i = 0; i < s->rule_count; i++) {
         const struct rule *rule = &s->rules[i];
         if (!filter_match(rule->filter, e))
             continue;
-        result.rule = i;
-        if (!take_destinations(s, i, e, &result, reterr)) {
-            result.outcome = RULE_REJECTED;
-            result.count = 0;
+        ret_result->rule = i;
+        if (!take_destinations(s, i, e, ret_result, reterr)) {
+            ret_result->outcome = RULE_REJECTED;
+            ret_result->count = 0;
             break;
         }
-        if (result.count > 0)
-            result.outcome = RULE_DESTINATIONS;
+        if (ret_result->count > 0)
+            ret_result->outcome = RULE_DESTINATIONS;
         else if (rule->skip)
-            result.outcome = RULE_SKIPPED;
+            ret_result->outcome = RULE_SKIPPED;
         if (rule->skip || !rule->go_on)
             break;
     }
-    *ret_result = result;
 }
 
 /* What was rendered: the storage may move until the last piece is written. */

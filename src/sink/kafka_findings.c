@@ -7,8 +7,8 @@
 
 #include "sink/kafka_options.h"
 
-/* A record batch with one record around its key, headers and value (Kafka protocol guide, "Record Batch"), rounded up. */
-#define BATCH_OVERHEAD_BYTES 1024
+/* For key, headers and framing beside the event's data: what the sink lets librdkafka have. */
+#define OVERHEAD_BYTES (1024 * 1024)
 
 /* NULL: not given, or a secret that stands elsewhere. */
 static const char *property(const struct kafka_connection *connection, const char *name) {
@@ -67,12 +67,12 @@ unsigned kafka_findings_of(const struct kafka_cluster *cluster, const struct kaf
 #define SAY(...) snprintf(text, KAFKA_FINDINGS_TEXT_MAX, __VA_ARGS__)
 
 static void say_missing(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
-    SAY("topic '%.*s' is not there (%s): its events wait. To make it: kafka-topics.sh %s --create --topic %.*s", NAME,
+    SAY("topic '%.*s' does not exist (%s): its events wait. To make it: kafka-topics.sh %s --create --topic %.*s", NAME,
         topic->reason, cluster->tools, NAME);
 }
 
 static void say_refused(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
-    SAY("topic '%.*s' may not be seen, or is not there (%s): its events wait. To allow it: kafka-acls.sh %s --add "
+    SAY("topic '%.*s' may not be seen, or does not exist (%s): its events wait. To allow it: kafka-acls.sh %s --add "
         "--allow-principal '%s' --operation Write --operation DescribeConfigs --topic %.*s",
         NAME, topic->reason, cluster->tools, cluster->principal, NAME);
 }
@@ -89,7 +89,7 @@ static void say_small_limit(const struct kafka_cluster *cluster, const struct ka
         ": larger messages are rejected by name before they are sent. To raise it: kafka-configs.sh %s --alter "
         "--entity-type topics --entity-name %.*s --add-config max.message.bytes=%" PRId64,
         NAME, topic->max_message_bytes, cluster->max_message_bytes, cluster->tools, NAME,
-        cluster->max_message_bytes + BATCH_OVERHEAD_BYTES);
+        cluster->max_message_bytes + OVERHEAD_BYTES);
 }
 
 static void say_one_copy(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
@@ -113,16 +113,16 @@ static void say_compacted(const struct kafka_topic *topic, char *text) {
 }
 
 static void say_other_partitions(const struct kafka_topic *topic, int32_t before, char *text) {
-    SAY("topic '%.*s' has %" PRId32 " partitions, and had %" PRId32
+    SAY("topic '%.*s' has %" PRId32 " partition%s, and had %" PRId32
         " when last looked at: keys may go to other partitions than before, where order is not kept across the change",
-        NAME, topic->partitions, before);
+        NAME, topic->partitions, topic->partitions == 1 ? "" : "s", before);
 }
 
 bool kafka_findings_say(const struct kafka_cluster *cluster, const struct kafka_topic *topic, int32_t partitions_before,
                         enum kafka_finding finding, char text[KAFKA_FINDINGS_TEXT_MAX]) {
     switch (finding) {
     case KAFKA_THERE_NOW:
-        SAY("topic '%.*s' is there now", NAME);
+        SAY("topic '%.*s' can be published to now", NAME);
         return false;
     case KAFKA_MISSING:
         say_missing(cluster, topic, text);

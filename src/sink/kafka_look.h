@@ -16,7 +16,8 @@
 /* Belongs to one thread. */
 struct kafka_look;
 
-/* setup and topics are borrowed and outlive it. 0; -ENOMEM, -EMFILE. No look runs yet: kafka_look_work starts them. */
+/* The connection and topics are borrowed and outlive it. 0; -ENOMEM, -EMFILE. No look runs yet: kafka_look_work starts
+ * them. */
 int kafka_look_new(const struct sink_setup *setup, struct kafka_topics *topics, struct kafka_look **ret_look) MUST_CHECK;
 /* Without any wait: a look that runs is left to its thread. */
 void kafka_look_free(struct kafka_look *l);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -45,16 +44,7 @@ static bool begins(const char *text, const char *prefix) {
     return strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static int refuse(struct error *reterr, const char *format, ...) PRINTF_LIKE(2, 3);
-static int refuse(struct error *reterr, const char *format, ...) {
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    error_set(reterr, ERROR_CONFIG, "%s", text);
-    return -EINVAL;
-}
+#define REFUSE(reterr, ...) (error_set(reterr, ERROR_CONFIG, __VA_ARGS__), -EINVAL)
 
 /* The library would take the later one, silently. */
 static int check_names(const struct kafka_connection *c, struct error *reterr) {
@@ -67,9 +57,9 @@ static int check_names(const struct kafka_connection *c, struct error *reterr) {
     };
     for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++)
         if (find(c, pairs[i][0]) && find(c, pairs[i][1]))
-            return refuse(reterr, "%s and %s are two names of one property; give one of them", pairs[i][0], pairs[i][1]);
+            return REFUSE(reterr, "%s and %s are two names of one property; give one of them", pairs[i][0], pairs[i][1]);
     if (!find_either(c, "bootstrap.servers", "metadata.broker.list"))
-        return refuse(reterr, "\"bootstrap.servers\" is missing; it is needed: some of the brokers, as HOST:PORT,HOST:PORT");
+        return REFUSE(reterr, "\"bootstrap.servers\" is missing; it is needed: some of the brokers, as HOST:PORT,HOST:PORT");
     return 0;
 }
 
@@ -79,9 +69,9 @@ static int check_protocol(const struct kafka_connection *c, const char *protocol
     for (size_t i = 0; i < c->properties.count; i++) {
         const char *name = c->properties.items[i].name;
         if (!sasl && begins(name, "sasl."))
-            return refuse(reterr, "%s has no effect without security.protocol: sasl_ssl or sasl_plaintext", name);
+            return REFUSE(reterr, "%s has no effect without security.protocol: sasl_ssl or sasl_plaintext", name);
         if (!tls && begins(name, "ssl."))
-            return refuse(reterr, "%s has no effect without security.protocol: ssl or sasl_ssl", name);
+            return REFUSE(reterr, "%s has no effect without security.protocol: ssl or sasl_ssl", name);
     }
     return 0;
 }
@@ -91,12 +81,13 @@ static int check_login(const struct kafka_connection *c, const char *protocol, s
     if (!begins(protocol, "sasl_"))
         return 0;
     if (!mechanism)
-        return refuse(reterr, "security.protocol %s needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or "
-                              "OAUTHBEARER", protocol);
+        return REFUSE(reterr,
+                      "security.protocol %s needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER",
+                      protocol);
     bool by_password = mechanism->value.kind == SECRET_INLINE &&
                        (begins(mechanism->value.value, "PLAIN") || begins(mechanism->value.value, "SCRAM"));
     if (by_password && (!find(c, "sasl.username") || !find(c, "sasl.password")))
-        return refuse(reterr, "sasl.mechanism %s needs sasl.username and sasl.password", mechanism->value.value);
+        return REFUSE(reterr, "sasl.mechanism %s needs sasl.username and sasl.password", mechanism->value.value);
     return 0;
 }
 
@@ -104,11 +95,11 @@ static int check_certificate(const struct kafka_connection *c, struct error *ret
     bool certificate = find_either(c, "ssl.certificate.location", "ssl.certificate.pem") != NULL;
     bool key = find_either(c, "ssl.key.location", "ssl.key.pem") != NULL;
     if (certificate != key)
-        return refuse(reterr, "%s is given without %s; a certificate needs both",
+        return REFUSE(reterr, "%s is given without %s; a certificate needs both",
                       certificate ? "ssl.certificate.location" : "ssl.key.location",
                       certificate ? "ssl.key.location" : "ssl.certificate.location");
     if (find(c, "ssl.keystore.location") && !find(c, "ssl.keystore.password"))
-        return refuse(reterr, "ssl.keystore.location needs ssl.keystore.password");
+        return REFUSE(reterr, "ssl.keystore.location needs ssl.keystore.password");
     return 0;
 }
 
@@ -130,7 +121,7 @@ int kafka_connection_check(const void *connection, struct error *reterr) {
     if (r == 0)
         r = check_certificate(c, reterr);
     if (r == 0 && wait_ms > longest_ms)
-        r = refuse(reterr, "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
+        r = REFUSE(reterr, "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
                    (intmax_t)longest_ms);
     return r;
 }
@@ -289,5 +280,7 @@ int kafka_options_conf(const struct kafka_connection *connection, const struct k
         r = limit_batch(conf, tuning->batch_bytes, reterr);
     if (r == 0)
         *ret_conf = TAKE(conf);
+    else if (r == -ENOMEM)
+        error_set(reterr, ERROR_RETRY, "no memory");
     return r;
 }

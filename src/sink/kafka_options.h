@@ -34,7 +34,7 @@ struct kafka_tuning {
 
 /* What Penstock sets, and in it what the connection says; secrets are read now.
  * 0 (*ret_conf is the caller's; rd_kafka_new takes it over only if it succeeds);
- * -EINVAL, -EIO, -EMSGSIZE with *reterr, which shows no value of a secret; -ENOMEM. */
+ * -EINVAL, -EIO, -EMSGSIZE, -ENOMEM with *reterr, which shows no secret. */
 int kafka_options_conf(const struct kafka_connection *connection, const struct kafka_tuning *tuning,
                        rd_kafka_conf_t **ret_conf, struct error *reterr) MUST_CHECK;
 

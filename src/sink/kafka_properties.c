@@ -179,6 +179,7 @@ struct choice {
     const char *allowed;
 };
 
+#define PROTOCOLS SAME("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 #define MECHANISMS SAME("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 #define IN_FLIGHT SAME("1", "2", "3", "4", "5")
 
@@ -190,6 +191,7 @@ static const struct choice choices[] = {
     {"partitioner", SAME("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"),
      "murmur2_random, murmur2, consistent_random, consistent, fnv1a_random or fnv1a is allowed: each of them keeps a key "
      "in one partition, without which it has no order (G6)"},
+    {"security.protocol", PROTOCOLS, "plaintext, ssl, sasl_plaintext or sasl_ssl is allowed"},
     {"sasl.mechanisms", MECHANISMS, ALLOWED_MECHANISMS},
     {"sasl.mechanism", MECHANISMS, ALLOWED_MECHANISMS},
     {"max.in.flight", IN_FLIGHT, ALLOWED_IN_FLIGHT},
@@ -202,7 +204,14 @@ static int refuse(struct span value, const char *allowed, struct error *reterr) 
     return -EINVAL;
 }
 
+/* The sink itself goes by some of them, before anything is read from elsewhere. */
 static int check_choice(struct span name, struct span value, struct error *reterr) {
+    if (span_absent(value) && span_is(name, "partitioner")) {
+        error_set(reterr, ERROR_CONFIG, "its value is no secret; it has to stand here");
+        return -EINVAL;
+    }
+    if (span_absent(value))
+        return 0;
     for (size_t i = 0; i < ARRAY_LENGTH(choices); i++)
         if (span_is(name, choices[i].name) && !is_one_of(value, choices[i].words))
             return refuse(value, choices[i].allowed, reterr);
@@ -223,7 +232,7 @@ static bool is_port(struct span text) {
 static bool is_server(struct span text) {
     const char *scheme = memmem(text.data, text.len, "://", 3), *end = text.data + text.len;
     struct span protocol = {text.data, scheme ? (size_t)(scheme - text.data) : 0};
-    if (scheme && !is_one_of(protocol, SAME("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")))
+    if (scheme && !is_one_of(protocol, PROTOCOLS))
         return false;
     struct span host = {scheme ? scheme + 3 : text.data, (size_t)(end - (scheme ? scheme + 3 : text.data))};
     const char *colon = memrchr(host.data, ':', host.len);
@@ -238,15 +247,24 @@ static bool is_server(struct span text) {
     return host.len > 0;
 }
 
+static struct span without_spaces(struct span text) {
+    while (text.len > 0 && text.data[0] == ' ')
+        text = (struct span){text.data + 1, text.len - 1};
+    while (text.len > 0 && text.data[text.len - 1] == ' ')
+        text.len--;
+    return text;
+}
+
 static int check_servers(struct span name, struct span value, struct error *reterr) {
     if (!span_is(name, "bootstrap.servers") && !span_is(name, "metadata.broker.list"))
         return 0;
     while (!span_absent(value)) {
         const char *comma = memchr(value.data, ',', value.len);
-        struct span server = {value.data, comma ? (size_t)(comma - value.data) : value.len};
+        size_t len = comma ? (size_t)(comma - value.data) : value.len;
+        struct span server = without_spaces((struct span){value.data, len});
         if (!is_server(server))
-            return refuse(server, "a broker is HOST:PORT, several are separated by commas without spaces", reterr);
-        value = comma ? (struct span){comma + 1, value.len - server.len - 1} : SPAN_ABSENT;
+            return refuse(server, "a broker is HOST:PORT, several of them are separated by commas", reterr);
+        value = comma ? (struct span){comma + 1, value.len - len - 1} : SPAN_ABSENT;
     }
     return 0;
 }
@@ -255,8 +273,8 @@ static int check_servers(struct span name, struct span value, struct error *rete
 static bool means_the_same(const char *text, const char *taken) {
     char *text_end, *taken_end;
     double number = strtod(taken, &taken_end), meant = strtod(text, &text_end);
-    if (taken_end == taken || *taken_end != '\0')
-        return true; /* no number */
+    if (taken_end == taken || *taken_end != '\0' || strcmp(text, taken) == 0)
+        return true; /* no number, or the very same */
     return text_end != text && *text_end == '\0' && fabs(number - meant) < 1e-6;
 }
 
@@ -284,8 +302,10 @@ static int ask_library(const char *name, const char *value, struct error *reterr
     else if (secret || !get(conf, name, taken, sizeof taken) || means_the_same(value, taken))
         return 0;
     else
-        error_set(reterr, ERROR_CONFIG, "\"%.80s\" is not understood, librdkafka would take it for %s; a number without "
-                  "a unit is allowed (the unit stands in the name)", value, taken);
+        error_set(reterr, ERROR_CONFIG,
+                  "\"%.80s\" is not understood, librdkafka would take it for %s; a number without a unit is allowed (the unit "
+                  "stands in the name)",
+                  value, taken);
     return -EINVAL;
 }
 
@@ -304,7 +324,7 @@ static int check(struct span name, struct span value, struct error *reterr) {
     }
     if (name.len > NAME_MAX_BYTES)
         return OPTION_E_UNKNOWN;
-    int r = span_absent(value) ? 0 : check_choice(name, value, reterr);
+    int r = check_choice(name, value, reterr);
     if (r == 0)
         r = check_servers(name, value, reterr);
     if (r != 0)

@@ -22,7 +22,8 @@ struct entry {
     bool named;               /* by the rules: never forgotten, always looked at */
     bool known;
     bool looked;
-    int64_t looked_us, used_us, again_us;
+    int64_t used_us, again_us;
+    int64_t refused_until_us; /* by the broker, whatever a look finds */
     uint32_t failures;                    /* looks in a row that found it not fit */
     unsigned holds, unsaid;               /* bits of enum kafka_finding */
     int32_t partitions, partitions_before; /* the last that were seen, and what they are compared with; 0: none */
@@ -36,7 +37,7 @@ struct kafka_topics {
     uint32_t named, named_unlooked;
     struct entry *buckets[BUCKETS];
     struct hash_key key; /* names come out of events */
-    int64_t due_us;      /* not later than any wanted entry's again_us */
+    int64_t due_us;      /* the least again_us of those that are wanted */
     int64_t smallest_limit;
 
     struct kafka_cluster cluster;
@@ -60,6 +61,29 @@ static struct entry *lookup(struct kafka_topics *t, struct span name) {
     return e;
 }
 
+/* One that no event goes to any more is left alone. */
+static bool wanted(const struct entry *e) {
+    return e->named || e->used_us >= e->topic.looked_us;
+}
+
+static void due_by(struct kafka_topics *t, int64_t at_us) {
+    if (at_us < t->due_us)
+        t->due_us = at_us;
+}
+
+static void sum_up(struct kafka_topics *t) {
+    t->due_us = CLOCK_NEVER;
+    t->smallest_limit = 0;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct entry *e = t->entries[i];
+        if (wanted(e))
+            due_by(t, e->again_us);
+        int64_t limit = e->known && e->topic.described ? e->topic.max_message_bytes : 0;
+        if (limit > 0 && (t->smallest_limit == 0 || limit < t->smallest_limit))
+            t->smallest_limit = limit;
+    }
+}
+
 static void forget(struct kafka_topics *t, uint32_t i) {
     struct entry *e = t->entries[i];
     ASSERT(!e->named);
@@ -72,6 +96,7 @@ static void forget(struct kafka_topics *t, uint32_t i) {
     free(e);
 }
 
+/* It may have been the one that is due; but the new one is due at once. */
 static void forget_the_least_used(struct kafka_topics *t) {
     uint32_t least = t->count;
     for (uint32_t i = 0; i < t->count; i++)
@@ -97,13 +122,11 @@ static int make_room(struct kafka_topics *t) {
 static struct entry *add(struct kafka_topics *t, struct span name) {
     ASSERT(name.len > 0);
     ASSERT(name.len <= KAFKA_TOPIC_MAX);
-    if (t->count - t->named >= KAFKA_TOPICS_MAX)
-        forget_the_least_used(t);
-    if (make_room(t) < 0)
-        return NULL;
-    struct entry *e = calloc(1, sizeof *e + name.len);
+    struct entry *e = make_room(t) < 0 ? NULL : calloc(1, sizeof *e + name.len);
     if (!e)
         return NULL;
+    if (t->count - t->named >= KAFKA_TOPICS_MAX)
+        forget_the_least_used(t);
     memcpy(e->text, name.data, name.len);
     e->topic.name = (struct span){e->text, name.len};
     struct entry **bucket = bucket_of(t, name);
@@ -158,11 +181,6 @@ void kafka_topics_free(struct kafka_topics *t) {
 
 /* For whoever publishes. ------------------------------------------------- */
 
-static void due_by(struct kafka_topics *t, int64_t at_us) {
-    if (at_us < t->due_us)
-        t->due_us = at_us;
-}
-
 const struct kafka_topic *kafka_topics_find(struct kafka_topics *t, struct span name, int64_t now_us) {
     struct entry *e = lookup(t, name);
     if (!e) {
@@ -180,11 +198,21 @@ void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us
     struct entry *e = lookup(t, name);
     if (!e || !e->known)
         return;
-    int64_t earliest_us = e->looked_us + KAFKA_TOPICS_AGAIN_US;
+    int64_t earliest_us = e->topic.looked_us + KAFKA_TOPICS_AGAIN_US;
     e->known = false;
     e->used_us = now_us;
     e->again_us = now_us > earliest_us ? now_us : earliest_us;
     due_by(t, e->again_us);
+}
+
+void kafka_topics_refuse(struct kafka_topics *t, struct span name, const char *reason, int64_t now_us) {
+    struct entry *e = lookup(t, name);
+    if (!e || !e->known)
+        return;
+    e->topic.state = KAFKA_TOPIC_REFUSED;
+    snprintf(e->topic.reason, sizeof e->topic.reason, "%s", reason);
+    e->again_us = e->refused_until_us = now_us + KAFKA_TOPICS_REFUSED_US;
+    sum_up(t);
 }
 
 bool kafka_topics_ready(const struct kafka_topics *t) {
@@ -196,11 +224,6 @@ int64_t kafka_topics_smallest_limit(const struct kafka_topics *t) {
 }
 
 /* Which to look at. ------------------------------------------------------ */
-
-/* One that no event goes to any more is left alone. */
-static bool wanted(const struct entry *e) {
-    return e->named || e->used_us >= e->looked_us;
-}
 
 int64_t kafka_topics_deadline_us(const struct kafka_topics *t) {
     return t->due_us;
@@ -271,23 +294,10 @@ static void learn_one(struct kafka_topics *t, struct entry *e, const struct kafk
     e->topic = *found;
     e->topic.name.data = e->text;
     e->looked = e->known = true;
-    e->looked_us = now_us;
+    e->topic.looked_us = now_us;
     e->failures = found->state == KAFKA_TOPIC_FIT ? 0 : e->failures + 1;
     e->again_us = now_us + wait_us(e);
     take_note(t, e);
-}
-
-static void sum_up(struct kafka_topics *t) {
-    t->due_us = CLOCK_NEVER;
-    t->smallest_limit = 0;
-    for (uint32_t i = 0; i < t->count; i++) {
-        const struct entry *e = t->entries[i];
-        if (wanted(e))
-            due_by(t, e->again_us);
-        int64_t limit = e->known && e->topic.described ? e->topic.max_message_bytes : 0;
-        if (limit > 0 && (t->smallest_limit == 0 || limit < t->smallest_limit))
-            t->smallest_limit = limit;
-    }
 }
 
 void kafka_topics_learn(struct kafka_topics *t, const struct kafka_topic *found, uint32_t count, uint32_t brokers,
@@ -297,7 +307,7 @@ void kafka_topics_learn(struct kafka_topics *t, const struct kafka_topic *found,
     t->notice_at = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct entry *e = lookup(t, found[i].name);
-        if (e) /* else it was forgotten meanwhile */
+        if (e && now_us >= e->refused_until_us) /* NULL: it was forgotten meanwhile */
             learn_one(t, e, &found[i], now_us);
     }
     sum_up(t);

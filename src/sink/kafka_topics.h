@@ -18,6 +18,8 @@
 #define KAFKA_TOPICS_FRESH_US (300 * INT64_C(1000000))
 /* One whose configuration can't be read. */
 #define KAFKA_TOPICS_UNDESCRIBED_US (60 * INT64_C(1000000))
+/* One that may be seen but not written to: a look can't tell, so it is tried again after that. */
+#define KAFKA_TOPICS_REFUSED_US (30 * INT64_C(1000000))
 /* One that nothing can be published to is asked for again after the first, then ever later up to the second. */
 #define KAFKA_TOPICS_AGAIN_US INT64_C(500000)
 #define KAFKA_TOPICS_AGAIN_MAX_US INT64_C(5000000)
@@ -25,12 +27,13 @@
 enum kafka_topic_state {
     KAFKA_TOPIC_FIT,
     KAFKA_TOPIC_MISSING, /* or being made right now */
-    KAFKA_TOPIC_REFUSED, /* may not be seen, which may hide that it's missing; or no topic can have that name */
+    KAFKA_TOPIC_REFUSED, /* may not be seen, which hides whether it is there; or not be written to */
 };
 
 /* What a look found. */
 struct kafka_topic {
     struct span name;
+    int64_t looked_us; /* when that was; given by kafka_topics */
     enum kafka_topic_state state;
     char reason[KAFKA_TOPICS_REASON_MAX]; /* the broker's words; FIT: why it is not `described`, or empty */
     /* FIT: */
@@ -55,6 +58,9 @@ const struct kafka_topic *kafka_topics_find(struct kafka_topics *t, struct span 
 /* The broker said something else than the last look (the topic was deleted, its limit lowered, a right taken):
  * what is known of it is forgotten, and it is looked at anew, at most every KAFKA_TOPICS_AGAIN_US. */
 void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us);
+/* A publish failed because we may not write there: it is KAFKA_TOPIC_REFUSED for KAFKA_TOPICS_REFUSED_US, for that
+ * reason, whatever looks find. */
+void kafka_topics_refuse(struct kafka_topics *t, struct span name, const char *reason, int64_t now_us);
 /* All topics that the rules name have been looked at (whatever came of it). */
 bool kafka_topics_ready(const struct kafka_topics *t);
 /* The least max_message_bytes that is known of a fit topic; 0: of none. */
@@ -64,7 +70,7 @@ bool kafka_topics_notice(struct kafka_topics *t, struct sink_notice *ret_notice)
 
 /* For kafka_look. -------------------------------------------------------- */
 
-/* When there is something to ask for; CLOCK_NEVER: nothing. */
+/* When kafka_topics_pick has something to ask for, and not before; CLOCK_NEVER: nothing. */
 int64_t kafka_topics_deadline_us(const struct kafka_topics *t);
 /* The names to ask for now, at most max; borrowed until the next call that changes t. Returns how many. */
 uint32_t kafka_topics_pick(const struct kafka_topics *t, int64_t now_us, struct span *ret_names, uint32_t max);

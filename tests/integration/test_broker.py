@@ -201,7 +201,7 @@ class Connection(Broker):
     def test_a_cut_connection_sends_again_what_was_not_settled_and_keeps_the_order(self):
         proxy = self.proxy()
         self.db.insert_many(20000, streams=50)
-        d = self.daemon(self.configuration(rabbit_port=proxy.port))
+        d = self.daemon(self.configuration(broker_port=proxy.port))
         for share in (2000, 6000, 12000):
             wait_until(lambda: self.rabbitmq.count(self.queue) > share, 30)
             proxy.cut()
@@ -215,7 +215,7 @@ class Connection(Broker):
 
     def test_confirms_that_do_not_come_renew_the_connection(self):
         proxy = self.proxy()
-        c = self.configuration({"orders": self.forwarder(sink={"ack_timeout": "1s"})}, rabbit_port=proxy.port)
+        c = self.configuration({"orders": self.forwarder(sink={"ack_timeout": "1s"})}, broker_port=proxy.port)
         d = self.daemon(c)
         d.wait_state("idle")
         proxy.stall(down=True)

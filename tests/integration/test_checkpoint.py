@@ -56,7 +56,7 @@ class Start(Checkpoint):
         self.addCleanup(proxy.close)
         proxy.refuse()
         self.db.insert_many(5, streams=1)
-        c = self.configuration({"orders": self.forwarder(source={"start": "now"})}, rabbit_port=proxy.port)
+        c = self.configuration({"orders": self.forwarder(source={"start": "now"})}, broker_port=proxy.port)
         d = self.daemon(c)
         wait_until(self.db.checkpoint, what="the row, while the broker is away")
         d.kill()

@@ -258,13 +258,17 @@ class Demo:
             time.sleep(0.002)
         connection.close()
 
+    def half_way(self):
+        """Half is written and some of it has settled: an idle daemon looks once a second only."""
+        return self.checkpoint()[0] > ORDERS // 10 and self.sql("SELECT count(*) FROM event")[0][0] > ORDERS // 2
+
     def kill_half_way(self):
         step(f"5. {SHOPS} shops write about {ORDERS} orders at once, some roll back; half-way the daemon is killed with -9")
         committed = set()
         shops = [threading.Thread(target=self.shop, args=(n, committed)) for n in range(SHOPS)]
         for t in shops:
             t.start()
-        wait_until(lambda: self.sql("SELECT count(*) FROM event")[0][0] > ORDERS // 2, 30, "half of them")
+        wait_until(self.half_way, 30, "half of them")
         self.daemon.kill()
         self.daemon.wait()
         self.consumer.take()

@@ -33,8 +33,16 @@ class Record:
             return self.headers["ce_id"]
         raise AssertionError(f"no id among the headers {sorted(self.headers)}")
 
+    def attribute(self, name):
+        """Of binary mode; None if it isn't there."""
+        return self.headers.get("ce_" + name)
+
+    @property
+    def place(self):
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
     def __repr__(self):
-        return f"{self.topic}[{self.partition}]@{self.offset} key {self.key} {self.headers} {self.value}"
+        return f"{self.place} key {self.key} {self.headers} {self.value}"
 
 
 class Reader:
@@ -71,18 +79,35 @@ class Reader:
         """partition -> where it ends now. A topic made again under its name begins anew."""
         ends = {}
         for p in self.consumer.list_topics(self.topic, seconds).topics[self.topic].partitions:
-            low, ends[p] = self.consumer.get_watermark_offsets(ck.TopicPartition(self.topic, p), seconds)
+            low, ends[p] = self._watermarks(p, seconds)
             if not low <= self.next.get(p, low) <= ends[p]:
                 self.next[p] = low
             self.next.setdefault(p, low)
         return ends
+
+    def _watermarks(self, partition, seconds):
+        """A broker knows of its leadership a little later than the metadata say so."""
+        last = None
+
+        def answered():
+            nonlocal last
+            try:
+                return self.consumer.get_watermark_offsets(ck.TopicPartition(self.topic, partition), seconds)
+            except ck.KafkaException as e:
+                last = e
+
+        try:
+            return wait_until(answered, seconds, every=0.05)
+        except AssertionError:
+            raise last from None
 
     def close(self):
         self.consumer.close()
 
 
 class Topics:
-    """What an administrator does to topics. Each call returns when the brokers agree that it is done."""
+    """What an administrator does to topics. Each call returns when a broker says that it is done; another
+    node of a cluster may hear of it a moment later."""
 
     def __init__(self, bootstrap):
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -125,13 +150,17 @@ class Topics:
     def names(self):
         return set(self.admin.list_topics(timeout=20).topics)
 
+    def _partitions(self, name):
+        return self.admin.list_topics(name, timeout=20).topics[name].partitions
+
     def leaders(self, name):
         """partition -> node, of those partitions that have a leader."""
-        topic = self.admin.list_topics(name, timeout=20).topics[name]
-        return {p.id: p.leader for p in topic.partitions.values() if p.leader >= 0}
+        return {n: p.leader for n, p in self._partitions(name).items() if p.leader >= 0}
 
     def in_sync(self, name, partition=0):
-        return self.admin.list_topics(name, timeout=20).topics[name].partitions[partition].isrs
+        """The nodes that have all of it; none while the partition isn't known."""
+        partitions = self._partitions(name)
+        return partitions[partition].isrs if partition in partitions else []
 
 
 def dotted(config):
@@ -198,9 +227,11 @@ class Kafka(Server):
         finally:
             reader.close()
 
-    def proxy(self):
-        """On the way to the first node, for clients that begin at its port: metadata sends them through it again."""
-        return Proxy("127.0.0.1", self.kafka_proxied_port, self.kafka_proxy_port)
+    def proxy(self, node=1):
+        """On the way to that node, for clients that begin at its port. The metadata that they get through it sends
+        them to the proxies of all nodes: a cluster needs one for each."""
+        proxied, told = (ports.split(",")[node - 1] for ports in (self.kafka_proxied_port, self.kafka_proxy_port))
+        return Proxy("127.0.0.1", proxied, told)
 
     # All nodes, or the one of that number.
     def kill(self, *node):

@@ -212,6 +212,15 @@ class Message:
                 return self.headers[prefix + "id"]
         raise AssertionError(f"no id among the headers {sorted(self.headers)}")
 
+    def attribute(self, name):
+        """Of binary mode with the usual prefix; None if it isn't there."""
+        return self.headers.get("cloudEvents_" + name)
+
+    @property
+    def place(self):
+        """For reports: which message it was."""
+        return f"tag {self.tag}{' redelivered' if self.redelivered else ''}"
+
 
 class RabbitMQ(Server):
     script = "rabbitmq"
@@ -448,27 +457,24 @@ def penstock(*arguments, environment=None):
     return done.returncode, done.stdout, done.stderr
 
 
-_shared = None
+_shared = {}
 
 
-def shared_servers():
-    """One PostgreSQL and one RabbitMQ (with TLS) for all stories of this process."""
-    global _shared
-    if _shared is None:
-        logs = os.path.join(LOGS, "servers")
-        shutil.rmtree(logs, ignore_errors=True)
-        _shared = (Postgres(os.path.join(logs, "postgres")), RabbitMQ(os.path.join(logs, "rabbitmq")))
-        for server in _shared:
-            atexit.register(server.clean)
+def shared(kind, *arguments):
+    """One server of a kind for all stories of this process."""
+    if not _shared:
         # A terminated run cleans up too: SystemExit runs what atexit knows.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        _shared[0].start()
-        _shared[1].start("--tls")
-    return _shared
+    if kind not in _shared:
+        _shared[kind] = server = kind(os.path.join(LOGS, "servers", kind.script))
+        shutil.rmtree(server.directory, ignore_errors=True)
+        atexit.register(server.clean)
+        server.start(*arguments)
+    return _shared[kind]
 
 
-class Case(unittest.TestCase):
-    """A story with a database, an exchange and a queue of its own on the shared servers."""
+class Story(unittest.TestCase):
+    """A story with a database of its own and a daemon; what it publishes to, the class below it knows."""
 
     stories = 0             # numbers what each story makes on the servers
     own_servers = False     # for stories that stop and kill them all the time
@@ -482,16 +488,17 @@ class Case(unittest.TestCase):
         cls.logs = os.path.join(LOGS, cls.__module__.rpartition(".")[2], cls.__name__)
         shutil.rmtree(cls.logs, ignore_errors=True)
         os.makedirs(cls.logs)
+        cls.postgres = cls.server(Postgres)
+
+    @classmethod
+    def server(cls, kind, *arguments):
+        """One of this class's own, or the one of all."""
         if not cls.own_servers:
-            cls.postgres, cls.rabbitmq = shared_servers()
-            return
-        cls.postgres = Postgres(os.path.join(cls.logs, "postgres"))
-        cls.rabbitmq = RabbitMQ(os.path.join(cls.logs, "rabbitmq"))
-        cls.addClassCleanup(cls.postgres.clean)
-        cls.addClassCleanup(cls.rabbitmq.clean)
-        cls.addClassCleanup(cls.rabbitmq.close)
-        cls.postgres.start()
-        cls.rabbitmq.start()
+            return shared(kind, *arguments)
+        server = kind(os.path.join(cls.logs, kind.script))
+        cls.addClassCleanup(server.clean)
+        server.start(*arguments)
+        return server
 
     def run(self, result=None):
         before = 0 if result is None else len(result.failures) + len(result.errors)
@@ -507,36 +514,28 @@ class Case(unittest.TestCase):
         self.name = self._testMethodName.removeprefix("test_")[:100]
         self.directory = os.path.join(self.logs, self.name)
         os.makedirs(self.directory, exist_ok=True)
-        Case.stories += 1
+        Story.stories += 1
         self.daemons = []
-        self.db = Database(self.postgres, f"t{Case.stories}_{self.name[:50]}")
+        self.db = Database(self.postgres, f"t{Story.stories}_{self.name[:50]}")
         self.addCleanup(self.db.close)
-        self.exchange = self.rabbitmq.exchange(f"x-{Case.stories}-{self.name}")
-        self.queue = self.rabbitmq.queue(f"q-{Case.stories}-{self.name}", self.exchange)
-
-    def bound_queue(self, name, key="#", **arguments):
-        """A further exchange with a queue behind it, both of that name."""
-        name = f"{name}-{Case.stories}"
-        self.rabbitmq.exchange(name)
-        return self.rabbitmq.queue(name, name, key, **arguments)
 
     # A configuration: what most tests use, with what this one wants otherwise.
     def forwarder(self, source=None, sink=None, **keys):
         forwarder = {
             "source": {"connection": "db", "table": "event", **(source or {})},
-            "sink": {"connection": "rabbit", **(sink or {})},
-            "rules": [{"name": "all", "to": {"exchange": self.exchange, "routing_key": "{type}"}}],
+            "sink": {"connection": self.broker, **(sink or {})},
+            "rules": [{"name": "all", "to": self.destination()}],
             **keys,
         }
         return {k: v for k, v in forwarder.items() if v is not None}
 
-    def configuration(self, forwarders=None, db_port=None, rabbit_port=None, **keys):
+    def configuration(self, forwarders=None, db_port=None, broker_port=None, **keys):
         if forwarders is None:
             forwarders = {"orders": self.forwarder()}
         return {
             "connections": {
                 "db": {"postgresql": {"conninfo": self.db.conninfo(db_port)}},
-                "rabbit": {"rabbitmq": {"uri": self.rabbitmq.uri(rabbit_port)}},
+                self.broker: self.broker_connection(broker_port),
             },
             "forwarders": forwarders,
             "checkpoint": {"create": True},
@@ -554,25 +553,59 @@ class Case(unittest.TestCase):
         """With one forwarder that differs so far from the usual one."""
         return self.daemon(self.configuration({"orders": self.forwarder(source, sink, **keys)}))
 
-    def receive(self, count, seconds=15, queue=None):
-        """From this story's queue; without waiting for a daemon that has ended."""
-        def look():
-            for d in self.daemons:
-                if d.process is not None and d.process.poll() not in (None, 0, -signal.SIGKILL):
-                    raise AssertionError(f"penstockd ended with {d.process.returncode}:\n{d.log()[-3000:]}")
-        try:
-            return self.rabbitmq.receive(queue or self.queue, count, seconds, look)
-        except AssertionError as e:
-            log = "".join(f"\n{d.log_file}:\n{d.log()[-1500:]}" for d in self.daemons)
-            raise AssertionError(f"{e}{log}") from None
+    def look_at_daemons(self):
+        """For whoever waits for what they do: one that has ended does no more."""
+        for d in self.daemons:
+            if d.process is not None and d.process.poll() not in (None, 0, -signal.SIGKILL):
+                raise AssertionError(f"penstockd ended with {d.process.returncode}:\n{d.log()[-3000:]}")
 
-    def receive_ids(self, count, seconds=15):
-        return [m.id for m in self.receive(count, seconds)]
+    def daemon_logs(self):
+        return "".join(f"\n{d.log_file}:\n{d.log()[-1500:]}" for d in self.daemons)
 
     def wait_saved(self, position, forwarder="orders", seconds=10):
         """The checkpoint has reached that position."""
         wait_until(lambda: (self.db.checkpoint_position(forwarder) or 0) >= position, seconds,
                    f"checkpoint of {forwarder} at {position}")
+
+
+class Case(Story):
+    """A story with an exchange and a queue of its own on RabbitMQ."""
+
+    broker = "rabbit"       # its connection's name in the configuration
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.rabbitmq = cls.server(RabbitMQ, *([] if cls.own_servers else ["--tls"]))
+        if cls.own_servers:
+            cls.addClassCleanup(cls.rabbitmq.close)
+
+    def setUp(self):
+        super().setUp()
+        self.exchange = self.rabbitmq.exchange(f"x-{Case.stories}-{self.name}")
+        self.queue = self.rabbitmq.queue(f"q-{Case.stories}-{self.name}", self.exchange)
+
+    def bound_queue(self, name, key="#", **arguments):
+        """A further exchange with a queue behind it, both of that name."""
+        name = f"{name}-{Case.stories}"
+        self.rabbitmq.exchange(name)
+        return self.rabbitmq.queue(name, name, key, **arguments)
+
+    def broker_connection(self, port=None):
+        return {"rabbitmq": {"uri": self.rabbitmq.uri(port)}}
+
+    def destination(self):
+        return {"exchange": self.exchange, "routing_key": "{type}"}
+
+    def receive(self, count, seconds=15, queue=None):
+        """From this story's queue; without waiting for a daemon that has ended."""
+        try:
+            return self.rabbitmq.receive(queue or self.queue, count, seconds, self.look_at_daemons)
+        except AssertionError as e:
+            raise AssertionError(f"{e}{self.daemon_logs()}") from None
+
+    def receive_ids(self, count, seconds=15):
+        return [m.id for m in self.receive(count, seconds)]
 
     def assert_queue_empty(self, queue=None):
         self.assertEqual([m.id for m in self.rabbitmq.take(queue or self.queue)], [])

@@ -17,6 +17,8 @@ void rig_open(struct rig *r, const struct contract *c) {
         .in_flight = c->in_flight,
         .guard = r->guard,
         .seed = 1,
+        .named = &c->destination->fields[0],
+        .named_count = !span_absent(c->destination->fields[0]),
     };
     ck_assert_int_eq(c->kind->open(&setup, &r->sink), 0);
     ck_assert_ptr_eq(r->sink->kind, c->kind);
@@ -145,6 +147,11 @@ static void each_accepted_token_is_confirmed_once(const struct contract *c) {
     rig_close(&rig);
 }
 
+/* A sink may let a moment pass between two batches. */
+static bool is_ready(const struct rig *r) {
+    return r->sink->kind->ready(r->sink);
+}
+
 static void at_most_in_flight_are_open_at_once(const struct contract *c) {
     connect_rig(&rig, c);
     uint32_t taken = 0;
@@ -156,7 +163,7 @@ static void at_most_in_flight_are_open_at_once(const struct contract *c) {
     ck_assert(!c->kind->ready(rig.sink));
     c->kind->flush(rig.sink);
     rig_until(&rig, rig_all_answered, 30, "answered");
-    ck_assert(c->kind->ready(rig.sink));
+    rig_until(&rig, is_ready, 30, "ready");
     rig_close(&rig);
 }
 

@@ -59,6 +59,19 @@ START_TEST(strings_have_neither_controls_nor_noncharacters_nor_broken_utf8) {
 }
 END_TEST
 
+/* Strings are looked at in blocks. */
+START_TEST(no_place_hides_a_byte_that_a_string_may_not_have) {
+    for (int byte = 0; byte < 256; byte++) {
+        for (size_t at = 0; at < 20; at++) {
+            char text[20];
+            memset(text, 'x', sizeof text);
+            text[at] = (char)byte;
+            ck_assert_int_eq(string_valid((struct span){text, sizeof text}), byte >= 0x20 && byte < 0x7f);
+        }
+    }
+}
+END_TEST
+
 START_TEST(uri_references_follow_rfc_3986) {
     EXPECT(uri_reference_valid, true, "", "/orders", "#frag", "1-555-123-4567", "urn:uuid:6e8bc430-9c3a-11d9",
            "https://cloudevents.io", "mailto:a@b.c", "//authority/path", "?q=1/2?3", "a/b:c", "./a:b",
@@ -236,6 +249,7 @@ int main(void) {
     TCase *cases = tcase_create("attribute");
     tcase_add_test(cases, names_have_lower_case_letters_and_digits);
     tcase_add_test(cases, strings_have_neither_controls_nor_noncharacters_nor_broken_utf8);
+    tcase_add_test(cases, no_place_hides_a_byte_that_a_string_may_not_have);
     tcase_add_test(cases, uri_references_follow_rfc_3986);
     tcase_add_test(cases, a_uri_has_a_scheme);
     tcase_add_test(cases, timestamps_follow_rfc_3339);

@@ -108,6 +108,25 @@ START_TEST(kafka_binary_has_ce_and_content_type_headers) {
 }
 END_TEST
 
+/* kafka-protocol-binding.md 3.2.1, 3.2.3: the type of the data has one header, and values are never percent-encoded */
+START_TEST(kafka_binary_has_one_header_for_each_attribute_that_is_set) {
+    core(EVENT_SUBJECT, "Euro € 😀 %20");
+    core(EVENT_TIME, "2026-01-02T03:04:05Z");
+    core(EVENT_DATASCHEMA, "a:b");
+    extension("partitionkey", ATTRIBUTE_STRING, "k");
+    extension("none", ATTRIBUTE_STRING, "");
+    extension("vip", ATTRIBUTE_BOOLEAN, "true");
+    data(EVENT_DATA_JSON, "null", "Application/JSON; charset=UTF-8");
+    encode(BINDING_KAFKA);
+    expect_headers("ce_specversion=1.0 ce_id=e-1 ce_source=/s ce_type=t ce_subject=Euro € 😀 %20 "
+                   "ce_time=2026-01-02T03:04:05Z ce_dataschema=a:b ce_partitionkey=k ce_none= ce_vip=true "
+                   "content-type=Application/JSON; charset=UTF-8");
+    for (size_t i = 0; i < message.header_count; i++)
+        ck_assert(!span_absent(message.headers[i].value));
+    expect_span(message.body, "null");
+}
+END_TEST
+
 START_TEST(no_data_and_empty_data_differ) {
     encode(BINDING_KAFKA);
     expect_span(message.body, NULL);
@@ -362,6 +381,7 @@ int main(void) {
     tcase_add_test(cases, amqp_binary_has_headers_in_a_stable_order);
     tcase_add_test(cases, amqp_binary_has_one_of_three_prefixes);
     tcase_add_test(cases, kafka_binary_has_ce_and_content_type_headers);
+    tcase_add_test(cases, kafka_binary_has_one_header_for_each_attribute_that_is_set);
     tcase_add_test(cases, no_data_and_empty_data_differ);
     tcase_add_test(cases, empty_data_is_marked_where_asked);
     tcase_add_test(cases, structured_is_one_json_document);

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "config/config_keys.h"
 #include "config/scalar.h"
+#include "sink/kafka_options.h"
 #include "unit/fail_alloc.h"
 
 #define EXAMPLE "conf/penstock.yaml"
@@ -147,6 +148,25 @@ START_TEST(the_idempotency_key_is_a_header_of_every_destination) {
 }
 END_TEST
 
+START_TEST(a_destination_of_kafka_goes_by_the_key_and_in_the_mode_of_the_sink_unless_it_says_otherwise) {
+    ck_assert_int_eq(load(SPAN_LITERAL("connections: {db: {postgresql: {}}, k: {kafka: {bootstrap.servers: k1}}}\n"
+                                       "forwarders:\n"
+                                       "  f:\n"
+                                       "    source: {connection: db, table: event}\n"
+                                       "    sink: {connection: k, mode: structured}\n"
+                                       "    rules: [{to: [{topic: a}, {topic: a, mode: binary, partition: 3}]}]\n")),
+                     0);
+    const struct config_forwarder *f = &config->forwarders[0];
+    ck_assert_uint_eq(f->destination_options_count, 2);
+    const struct kafka_destination *silent = f->destination_options[0], *outspoken = f->destination_options[1];
+    ck_assert_int_eq(silent->binding.mode, BINDING_STRUCTURED);
+    ck_assert_int_eq(silent->partition, KAFKA_PARTITION_BY_KEY);
+    ck_assert_int_eq(outspoken->binding.mode, BINDING_BINARY);
+    ck_assert_int_eq(outspoken->partition, 3);
+    ck_assert_int_eq(f->window_events, 10000);
+}
+END_TEST
+
 START_TEST(a_refused_configuration_leaves_nothing_but_findings) {
     struct config *untouched = (struct config *)&path;
     write_text(SPAN_LITERAL(SMALL("    sink: {connection: out}\n    colour: red\n")));
@@ -169,10 +189,13 @@ START_TEST(a_file_that_is_not_there_is_a_finding) {
 }
 END_TEST
 
+static const char *const seeds[] = {EXAMPLE, "tests/config/cases/good-full.yaml", "tests/config/cases/good-kafka.yaml"};
+#define SEEDS ((int)(sizeof(seeds) / sizeof(seeds[0])))
+
 START_TEST(without_memory_it_says_so_and_keeps_nothing) {
     FAIL_ALLOC_EACH(n) {
         struct config *c = NULL;
-        int r = config_load("tests/config/cases/good-full.yaml", diag, &c);
+        int r = config_load(seeds[1 + _i], diag, &c);
         bool failed = fail_alloc_end();
         ck_assert_int_eq(r, failed ? -ENOMEM : 0);
         config_free(c);
@@ -210,7 +233,7 @@ static void survive(struct span text) {
 }
 
 static void read_seed(int which, struct buf *b) {
-    read_file(which == 0 ? EXAMPLE : "tests/config/cases/good-full.yaml", b);
+    read_file(seeds[which], b);
 }
 
 START_TEST(every_prefix_is_survived) {
@@ -305,6 +328,19 @@ static void expect_all_found(const char *where) {
         ck_assert_msg(keys[i].found, "%s is not in %s", keys[i].path, where);
 }
 
+/* Where a mapping takes the properties of a library, too: one that there is. */
+static struct known_key *find_property(const char *place, const char *name) {
+    struct error error;
+    for (size_t i = 0; i < key_count; i++) {
+        const struct option *o = keys[i].option;
+        size_t len = strlen(place);
+        if (o && o->kind == OPTION_PROPERTIES && strncmp(keys[i].path, place, len) == 0 &&
+            strcmp(keys[i].path + len + 1, o->key) == 0)
+            return o->properties->check(span_of(name), SPAN_ABSENT, &error) == OPTION_E_UNKNOWN ? NULL : &keys[i];
+    }
+    return NULL;
+}
+
 /* "tls" of tls.ca_file: it is there only for what is in it. */
 static bool is_group(const char *wanted) {
     size_t len = strlen(wanted);
@@ -370,6 +406,8 @@ static void walk(const struct yaml_node *node, const char *place) {
         char next[160];
         join(next, sizeof(next), place, holds_names(place) ? "NAME" : yaml_key(node, i)->text);
         struct known_key *key = find_key(next);
+        if (!key)
+            key = find_property(place, yaml_key(node, i)->text);
         ck_assert_msg(key || holds_names(place) || is_group(next), "%s in the example is no key", next);
         if (key) {
             key->found = true;
@@ -429,7 +467,11 @@ static void check_item(char *line, const char *place) {
     const char *fallback = word && strcmp(word, "Pq") == 0 ? strtok_r(NULL, "", &save) : NULL;
     ck_assert_ptr_nonnull(key);
     join(full, sizeof(full), place, key);
-    struct known_key *known = find_key(full);
+    struct known_key *known = find_key(full), *property = find_property(place, key);
+    if (property) {
+        property->found = true;
+        return; /* its default is the library's */
+    }
     ck_assert_msg(known != NULL, "%s in the manual is no key", full);
     known->found = true;
     const char *expected = known->option && !strstr(full, ".rules.to") ? known->option->fallback : NULL;
@@ -465,13 +507,14 @@ int main(void) {
     tcase_add_test(cases, what_is_not_given_has_its_default);
     tcase_add_test(cases, the_order_is_by_a_key_by_none_or_by_all);
     tcase_add_test(cases, the_idempotency_key_is_a_header_of_every_destination);
+    tcase_add_test(cases, a_destination_of_kafka_goes_by_the_key_and_in_the_mode_of_the_sink_unless_it_says_otherwise);
     tcase_add_test(cases, a_refused_configuration_leaves_nothing_but_findings);
     tcase_add_test(cases, findings_of_before_do_not_refuse_it);
     tcase_add_test(cases, a_file_that_is_not_there_is_a_finding);
-    tcase_add_test(cases, without_memory_it_says_so_and_keeps_nothing);
+    tcase_add_loop_test(cases, without_memory_it_says_so_and_keeps_nothing, 0, SEEDS - 1);
     tcase_add_test(cases, printing_without_memory_says_so);
-    tcase_add_loop_test(cases, every_prefix_is_survived, 0, 2);
-    tcase_add_loop_test(cases, thousands_of_damaged_files_are_survived, 0, 2);
+    tcase_add_loop_test(cases, every_prefix_is_survived, 0, SEEDS);
+    tcase_add_loop_test(cases, thousands_of_damaged_files_are_survived, 0, SEEDS);
     tcase_add_test(cases, the_example_loads_without_any_finding);
     tcase_add_test(cases, the_example_has_every_key_with_its_default_and_no_other);
     tcase_add_test(cases, the_example_with_all_its_keys_set_loads_too);

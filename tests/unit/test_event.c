@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "event/attribute.h"
 #include "event/event.h"
 #include "unit/fail_alloc.h"
 
@@ -85,6 +86,25 @@ START_TEST(an_internal_extension_is_seen_and_marked) {
 }
 END_TEST
 
+START_TEST(a_vouched_attribute_is_passed_over_by_the_check) {
+    CLEANUP(event_done) struct event e;
+    struct error error;
+    struct attribute_names none = {NULL, 0};
+    event_init(&e, 1000);
+    ck_assert_int_eq(event_set_core(&e, EVENT_ID, span_of("1")), 0);
+    ck_assert_int_eq(event_set_core(&e, EVENT_SOURCE, span_of("/s")), 0);
+    ck_assert_int_eq(event_set_core(&e, EVENT_TYPE, span_of("t")), 0);
+    ck_assert_int_eq(event_set_core(&e, EVENT_TIME, span_of("no time")), 0);
+    ck_assert_int_eq(event_set_extension(&e, span_of("Name"), ATTRIBUTE_STRING, span_of("x")), 0);
+    event_vouch_extension(&e, span_of("Name"));
+    ck_assert_int_lt(attribute_check_event(&e, &none, &error), 0);
+    event_vouch_core(&e, EVENT_TIME);
+    ck_assert_int_eq(attribute_check_event(&e, &none, &error), 0);
+    ck_assert_int_eq(event_set_core(&e, EVENT_TIME, span_of("another")), 0);
+    ck_assert_int_lt(attribute_check_event(&e, &none, &error), 0);
+}
+END_TEST
+
 START_TEST(clearing_forgets_and_keeps_the_capacity_up_to_a_limit) {
     CLEANUP(event_done) struct event e;
     event_init(&e, 1000000);
@@ -158,6 +178,7 @@ int main(void) {
     tcase_add_test(cases, a_name_given_twice_replaces);
     tcase_add_test(cases, a_value_can_be_built_in_place);
     tcase_add_test(cases, an_internal_extension_is_seen_and_marked);
+    tcase_add_test(cases, a_vouched_attribute_is_passed_over_by_the_check);
     tcase_add_test(cases, clearing_forgets_and_keeps_the_capacity_up_to_a_limit);
     tcase_add_test(cases, an_event_over_its_maximum_is_refused);
     tcase_add_test(cases, extensions_are_bounded);

@@ -288,8 +288,8 @@ START_TEST(a_paused_flow_settles_and_saves_but_reads_and_submits_nothing) {
     flow_saved(flow, now_us);
     want_nothing();
     flow_pause(flow, now_us, false);
-    want_submit(1);
     want(FLOW_WANT_READ);
+    want_submit(1);
 }
 END_TEST
 

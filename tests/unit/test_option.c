@@ -13,6 +13,7 @@ struct sample_options {
     int choice;
     struct secret password;
     struct option_texts hosts;
+    struct option_properties properties;
 };
 
 static const char *const choices[] = {"one", "two", NULL};
@@ -27,6 +28,7 @@ static const struct option sample_table[] = {
     {.key = "choice", .kind = OPTION_CHOICE, .offset = offsetof(struct sample_options, choice), .choices = choices},
     {.key = "password", .kind = OPTION_SECRET, .offset = offsetof(struct sample_options, password)},
     {.key = "hosts", .kind = OPTION_TEXTS, .offset = offsetof(struct sample_options, hosts)},
+    {.key = "ANY", .kind = OPTION_PROPERTIES, .offset = offsetof(struct sample_options, properties)},
     OPTION_END,
 };
 
@@ -36,8 +38,12 @@ START_TEST(what_a_struct_owns_is_released) {
     o.hosts = (struct option_texts){calloc(2, sizeof(char *)), 2};
     o.hosts.items[0] = strdup("a");
     o.hosts.items[1] = strdup("b");
+    o.properties = (struct option_properties){calloc(1, sizeof(struct option_property)), 1};
+    o.properties.items[0] = (struct option_property){strdup("sasl.password"), {SECRET_INLINE, strdup("geheim")}};
     option_release(sample_table, &o);
     ck_assert_ptr_null(o.name);
+    ck_assert_ptr_null(o.properties.items);
+    ck_assert_uint_eq(o.properties.count, 0);
     ck_assert_ptr_null(o.password.value);
     ck_assert_ptr_null(o.hosts.items);
     ck_assert_uint_eq(o.hosts.count, 0);

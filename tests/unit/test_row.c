@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "event/attribute.h"
 #include "event/row.h"
 #include "unit/fail_alloc.h"
 #include "unit/rows.h"
@@ -208,6 +209,26 @@ START_TEST(times_without_an_rfc_3339_form_are_rejected) {
     rows_set(&rows, ROW_TIME, ROW_FORM_TEXT, span_of("2018-04-05T17:31:00+02:00"));
     expect_accepted();
     expect_attribute("time", "2018-04-05T17:31:00+02:00");
+}
+END_TEST
+
+/* Numbers and times are not looked at again: what is made of them has to be valid whatever they are. */
+START_TEST(what_is_made_of_a_number_or_a_time_is_valid) {
+    const int64_t numbers[] = {INT64_MIN, INT32_MIN - INT64_C(1), INT32_MIN, -1, 0, 1, INT32_MAX, INT64_MAX};
+    const int64_t times[] = {INT64_C(-63082281600000000) /* year 1 */, -1, 0, 1, 100000, ROWS_TIME,
+                             INT64_C(252455615999999999) /* year 9999 */};
+    for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
+        for (size_t j = 0; j < ARRAY_LENGTH(times); j++) {
+            rows_minimal(&rows);
+            rows_integer(&rows, ROW_STREAM_VERSION, ROW_FORM_INT8, numbers[i]);
+            rows_integer(&rows, ROW_TIME, ROW_FORM_TIMESTAMPTZ, times[j]);
+            expect_accepted();
+            ck_assert_int_eq(attribute_check_core(EVENT_TIME, event_core_value(&event, EVENT_TIME), &error), 0);
+            struct span version = event_get(&event, span_of("streamversion"));
+            ck_assert_int_eq(attribute_check_extension(span_of("streamversion"), type_of("streamversion"), version, false,
+                                                       &error), 0);
+        }
+    }
 }
 END_TEST
 
@@ -567,6 +588,7 @@ int main(void) {
     tcase_add_test(cases, a_form_of_the_wrong_length_is_rejected_not_read);
     tcase_add_test(cases, time_is_rfc_3339_in_utc_with_the_digits_it_needs);
     tcase_add_test(cases, times_without_an_rfc_3339_form_are_rejected);
+    tcase_add_test(cases, what_is_made_of_a_number_or_a_time_is_valid);
     tcase_add_test(cases, stream_and_position_are_extensions);
     tcase_add_test(cases, what_is_not_emitted_is_still_there_for_rules);
     tcase_add_test(cases, recorded_is_when_the_row_was_written);

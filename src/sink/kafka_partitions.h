@@ -1,0 +1,40 @@
+/* kafka_partitions: pure: which partitions know the instance; to one that doesn't, a single message goes first */
+#ifndef PENSTOCK_SINK_KAFKA_PARTITIONS_H
+#define PENSTOCK_SINK_KAFKA_PARTITIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/span.h"
+
+/* A broker refuses a batch out of its sequence, but only in a partition where
+ * it has written something of that producer; in any other it takes whatever
+ * comes as the beginning (KIP-360). With two requests under way there, and the first one
+ * refused, the second is written all the same: it has overtaken, and librdkafka even
+ * reports the first one as delivered, since what came after it was (2.0.2,
+ * rd_kafka_handle_idempotent_Produce_success). So until a partition has
+ * confirmed something, it gets one message at a time. */
+struct kafka_partitions;
+
+/* A partition is known by its place. More than so many share one that never warms up. */
+#define KAFKA_PARTITIONS_MAX 65536
+/* A broker forgets a producer that is silent (producer.id.expiration.ms: a day), so we forget far earlier. */
+#define KAFKA_PARTITIONS_WARM_US (600 * INT64_C(1000000))
+
+/* 0; -ENOMEM. */
+int kafka_partitions_new(struct kafka_partitions **ret_partitions) MUST_CHECK;
+void kafka_partitions_free(struct kafka_partitions *p); /* NULL is fine */
+/* A new instance: no partition knows it, nothing is under way. Places are void. */
+void kafka_partitions_reset(struct kafka_partitions *p);
+
+/* Allocates when a partition is seen for the first time. 0; -ENOMEM. */
+int kafka_partitions_find(struct kafka_partitions *p, struct span topic, int32_t partition, uint32_t *ret_place) MUST_CHECK;
+/* May one more go there now? Else when something that is under way there has been confirmed. */
+bool kafka_partitions_takes(const struct kafka_partitions *p, uint32_t place, int64_t now_us);
+void kafka_partitions_sent(struct kafka_partitions *p, uint32_t place, int64_t now_us);
+/* When the last one went there. */
+int64_t kafka_partitions_sent_us(const struct kafka_partitions *p, uint32_t place);
+void kafka_partitions_confirmed(struct kafka_partitions *p, uint32_t place, int64_t now_us);
+
+#endif

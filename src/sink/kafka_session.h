@@ -1,0 +1,78 @@
+/* kafka_session: what happens with one instance of the producer: publishes, reports, stalls, and its end */
+#ifndef PENSTOCK_SINK_KAFKA_SESSION_H
+#define PENSTOCK_SINK_KAFKA_SESSION_H
+
+#include "sink/confirms.h"
+#include "sink/kafka_burst.h"
+#include "sink/kafka_message.h"
+#include "sink/kafka_options.h"
+#include "sink/kafka_partitions.h"
+#include "sink/kafka_producer.h"
+#include "sink/kafka_suspects.h"
+#include "sink/kafka_topics.h"
+#include "sink/sink.h"
+
+/* Embedded in the sink; one thread. A report that says no ends the instance:
+ * nothing is submitted any more, the rest of the reports is waited for (not
+ * long), and what isn't confirmed is lost, to be submitted again in its order. */
+struct kafka_session {
+    const struct sink_options *options;
+    struct kafka_topics *topics; /* borrowed */
+    struct kafka_producer *producer; /* NULL: down */
+    bool more_to_read;
+    struct kafka_burst burst;
+
+    struct confirms *confirms;
+    struct kafka_message message;
+    const struct kafka_partitioner *partitioner;
+    int32_t turn; /* messages without a key go to one partition for one turn of the forwarder */
+    struct kafka_partitions *partitions;
+    uint32_t *places; /* by tag: where it went; a power of two of them */
+    uint64_t place_mask;
+    bool cold;           /* a partition has to confirm before anything is submitted, */
+    uint32_t cold_place; /* this one; */
+    int64_t cold_until_us; /* but from then on only what goes there waits */
+    struct error lost; /* why */
+
+    bool failing;
+    struct error failure; /* the first one of the instance */
+    uint32_t failed;      /* reports that said no; their tokens are still open */
+    int64_t give_up_us;   /* failing: when the rest of the reports is waited for no longer */
+
+    struct kafka_suspects suspects;
+    int64_t batch_bytes; /* larger ones were refused; 0: none was */
+
+    bool stalled; /* the oldest token has waited for ack_timeout */
+    int64_t stalled_since_us; /* when it was published */
+    bool unwanted;     /* the broker refuses our secrets, or its certificate can't be trusted */
+    struct error word; /* librdkafka's last about what goes wrong; class ERROR_NONE: none */
+    char stall_reason[ERROR_TEXT_MAX + 64];
+
+    char awaited[KAFKA_TOPIC_MAX]; /* the topic that has to be looked at before anything is submitted */
+    size_t awaited_len;            /* 0: none */
+};
+
+/* topics: borrowed. 0; -ENOMEM. */
+int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) MUST_CHECK;
+void kafka_session_done(struct kafka_session *s); /* the instance is down */
+
+void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer);
+bool kafka_session_is_up(const struct kafka_session *s);
+/* Open tokens are lost; the instance is the caller's. */
+struct kafka_producer *kafka_session_down(struct kafka_session *s, const struct error *why) MUST_CHECK;
+
+/* Reads what was reported. 0; -ECONNRESET with *reterr: the instance has come to its end. */
+int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *reterr) MUST_CHECK;
+int64_t kafka_session_deadline_us(const struct kafka_session *s);
+
+bool kafka_session_ready(const struct kafka_session *s);
+/* Asserts ready. 0, SINK_E_…, -ENOMEM. */
+int kafka_session_publish(struct kafka_session *s, const struct event *e, const struct destination *d, uint64_t token,
+                          int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* After a batch of submits. */
+void kafka_session_flush(struct kafka_session *s);
+
+bool kafka_session_next(struct kafka_session *s, struct sink_outcome *ret_outcome);
+
+#endif
