@@ -487,3 +487,7 @@ uint64_t database_writes(const struct database *d) {
 const char *database_mode(const struct database *d) {
     return source_mode(d->source);
 }
+
+const struct source *database_source(const struct database *d) {
+    return d->source;
+}

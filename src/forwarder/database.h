@@ -65,5 +65,6 @@ bool database_new_checkpoint(const struct database *d); /* the row was made when
 uint64_t database_reconnects(const struct database *d);
 uint64_t database_writes(const struct database *d);
 const char *database_mode(const struct database *d);
+const struct source *database_source(const struct database *d); /* for what it tells of gaps */
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/message_id.h"
+#include "forwarder/culprit.h"
 #include "forwarder/news.h"
 #include "flow/view.h"
 
@@ -18,6 +19,7 @@
 #define HELD_ATTEMPTS 2
 #define FINDINGS_MAX_BYTES 131072
 #define SILENT_US (5 * CLOCK_US_PER_S)
+#define UNKNOWN_US (5 * CLOCK_US_PER_S) /* a gap is named before it is known who keeps it open */
 
 struct report {
     const struct forwarder_options *options;
@@ -27,6 +29,8 @@ struct report {
     char saving_words[512];
     struct buf findings; /* said last, terminated */
     bool sink_was_up;
+    bool gap_waits; /* for a transaction */
+    struct source_culprit waiting;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
     struct news news;
@@ -144,7 +148,32 @@ static bool oldest_is_held(const struct flow *flow, const struct flow_view *view
     return attempts >= HELD_ATTEMPTS;
 }
 
+/* Said when it ends, however it was shown meanwhile: another reason may have been worth more. */
+static void say_end_of_wait(const struct report *r, int64_t now_us) {
+    char name[512];
+    culprit_name(&r->waiting, name, sizeof name);
+    struct log_fields fields = {.forwarder = r->options->name};
+    log_say(LOG_LEVEL_NOTICE, &fields, "no gap waits for %s any more, after %.1f s",
+            r->waiting.undrawn ? "the sequence" : name, (double)(now_us - r->waiting.since_us) / (double)CLOCK_US_PER_S);
+}
+
+static void look_at_gaps(struct report *r, const struct report_view *v, int64_t now_us) {
+    struct source_culprit c;
+    bool waits = database_connected(v->database) && source_culprit(database_source(v->database), now_us, &c) &&
+                 (c.known || c.undrawn || now_us - c.since_us > UNKNOWN_US);
+    bool goes_on = waits && (culprit_same(&c, &r->waiting) || !r->waiting.known);
+    if (r->gap_waits && !goes_on && database_connected(v->database))
+        say_end_of_wait(r, now_us);
+    r->gap_waits = waits;
+    if (waits)
+        r->waiting = c;
+}
+
 /* Why, and what ends it. ------------------------------------------------ */
+
+static bool event_is_held(const struct report_view *v, const struct flow_view *flow) {
+    return flow->any_unsettled && oldest_is_held(v->flow, flow);
+}
 
 struct words {
     char reason[FORWARDER_TEXT_MAX];
@@ -226,6 +255,11 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
         snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
 }
 
+static void words_gap(const struct report *r, int64_t now_us, struct words *w) {
+    w->cause_len = culprit_reason(&r->waiting, now_us, w->reason, sizeof w->reason);
+    culprit_resumes(&r->waiting, w->resumes, sizeof w->resumes);
+}
+
 static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
                      const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -255,8 +289,10 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
     case FORWARDER_HELD:
         if (r->unsavable)
             words_unsavable(r, v, flow, w);
-        else
+        else if (event_is_held(v, flow))
             words_held(v, flow, now_us, w);
+        else
+            words_gap(r, now_us, w);
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
@@ -342,6 +378,10 @@ static void fill_culprit(const struct report *r, struct forwarder_culprit *c, en
     *c = (struct forwarder_culprit){0};
     if (state != FORWARDER_HELD || r->unsavable)
         return;
+    if (!event_is_held(v, flow)) {
+        culprit_fill(&r->waiting, c);
+        return;
+    }
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     snprintf(c->kind, sizeof c->kind, "event");
     c->position = e->position;
@@ -372,6 +412,16 @@ static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
         *since_us = now_us;
 }
 
+static void fill_gaps(struct forwarder_stats *s, const struct database *database) {
+    struct source_gaps gaps = {0};
+    s->by_gaps = database_connected(database) && source_gaps(database_source(database), &gaps);
+    if (!s->by_gaps)
+        return;
+    s->gaps_open = gaps.open;
+    s->gaps_dead = gaps.dead;
+    s->gaps_dropped = gaps.dropped;
+}
+
 static void fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
                  const struct sink_view *sink, int64_t now_us) {
     struct forwarder_stats *s = &r->stats;
@@ -382,6 +432,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     fill_oldest(s, v, flow);
     fill_since(&s->unsavable_since_us, r->unsavable, now_us);
     s->read_position = v->read_position;
+    fill_gaps(s, v->database);
     s->sink_connected = sink->connected;
     if (!sink->blocked)
         r->blocked_since_wall_us = 0;
@@ -418,13 +469,16 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     struct sink_view sink;
     flow_view(v->flow, &flow);
     delivery_view(v->delivery, &sink);
+    if (now_us >= r->next_copy_us)
+        look_at_gaps(r, v, now_us);
     struct state_facts facts = {
         .stop = v->stop,
         .database = database_of(r, v, now_us),
         .sink = sink_of(r, &sink),
         .paused = v->paused,
         .unsavable = r->unsavable,
-        .oldest_held = flow.any_unsettled && oldest_is_held(v->flow, &flow),
+        .oldest_held = event_is_held(v, &flow),
+        .gap_waits = r->gap_waits,
         .unsettled = flow.any_unsettled,
         .caught_up = flow.caught_up,
     };

@@ -393,18 +393,20 @@ static int changes(struct mode *m, struct source_mark mark, int64_t now_us, stru
 }
 
 static void saved(struct mode *m, struct source_mark mark) {
-    gap_set_stored(gaps_set(of(m)->gaps), mark.target);
+    gaps_saved(of(m)->gaps, mark.target);
 }
 
 static void release(struct mode *m, uint64_t oldest_target) {
     gaps_release(of(m)->gaps, oldest_target);
 }
 
-static bool culprit(const struct mode *m, struct source_culprit *ret_culprit) {
+static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit *ret_culprit) {
     struct gaps_mode *g = of(m);
     struct gaps_wait wait;
-    if (!gaps_waits(g->gaps, INT64_MAX, &wait))
+    struct gaps_view view;
+    if (!gaps_waits(g->gaps, now_us, &wait))
         return false;
+    gaps_view(g->gaps, &view);
     bool known = g->who_known && wait.holder && strcmp(wait.holder, g->who_id) == 0;
     *ret_culprit = known ? g->who : (struct source_culprit){0};
     ret_culprit->first = wait.range.first;
@@ -412,6 +414,14 @@ static bool culprit(const struct mode *m, struct source_culprit *ret_culprit) {
     ret_culprit->gaps = wait.count;
     ret_culprit->since_us = wait.since_us;
     ret_culprit->undrawn = wait.undrawn;
+    ret_culprit->full = view.full;
+    return true;
+}
+
+static bool count_gaps(const struct mode *m, struct source_gaps *ret_gaps) {
+    struct gaps_view view;
+    gaps_view(of(m)->gaps, &view);
+    *ret_gaps = (struct source_gaps){view.live, view.dead, view.dropped};
     return true;
 }
 
@@ -436,4 +446,5 @@ const struct mode_kind mode_gaps = {
     .saved = saved,
     .release = release,
     .culprit = culprit,
+    .gaps = count_gaps,
 };

@@ -226,9 +226,15 @@ static void release(struct mode *m, uint64_t oldest_target) {
     plan_release(of(m)->plan, oldest_target);
 }
 
-static bool culprit(const struct mode *m, struct source_culprit *ret_culprit) {
-    (void)m, (void)ret_culprit;
-    return false; /* no statement here tells a row that is not visible yet from one that never will be */
+/* No statement here tells a row that is not visible yet from one that never will be. */
+static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit *ret_culprit) {
+    (void)m, (void)now_us, (void)ret_culprit;
+    return false;
+}
+
+static bool gaps(const struct mode *m, struct source_gaps *ret_gaps) {
+    (void)m, (void)ret_gaps;
+    return false;
 }
 
 const struct mode_kind mode_snapshot = {
@@ -252,4 +258,5 @@ const struct mode_kind mode_snapshot = {
     .saved = saved,
     .release = release,
     .culprit = culprit,
+    .gaps = gaps,
 };
