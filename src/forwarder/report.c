@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/message_id.h"
 #include "forwarder/culprit.h"
+#include "forwarder/lines.h"
 #include "forwarder/news.h"
 #include "flow/view.h"
 
@@ -74,24 +75,9 @@ void report_free(struct report *r) {
     free(r);
 }
 
-/* Whole lines, as many as there is room for, and how many more there are. */
-static void copy_lines(char *to, size_t size, const char *lines) {
-    size_t room = size - sizeof "\n(4294967295 more findings stand in the log)", len = strlen(lines), more = 0;
-    if (len < size) {
-        memcpy(to, lines, len + 1);
-        return;
-    }
-    for (len = room; len > 0 && lines[len] != '\n'; len--)
-        continue;
-    len = len > 0 ? len : room; /* one line that alone is too long */
-    for (const char *p = lines + len; *p; p++)
-        more += *p == '\n';
-    snprintf(to, size, "%.*s\n(%zu more findings stand in the log)", (int)len, lines, more);
-}
-
 void report_database(struct report *r, enum state_database database, const char *words) {
     r->database = database;
-    copy_lines(r->database_words, sizeof r->database_words, words);
+    lines_copy(r->database_words, sizeof r->database_words, words);
 }
 
 void report_findings(struct report *r, const char *findings, bool refused) {
@@ -101,12 +87,7 @@ void report_findings(struct report *r, const char *findings, bool refused) {
     if (buf_add_span(&r->findings, span_of(findings)) != 0)
         buf_clear(&r->findings); /* said again next time, then */
     struct log_fields fields = {.forwarder = r->options->name};
-    for (const char *line = findings; *line;) {
-        int len = (int)strcspn(line, "\n");
-        log_say(refused ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields, "event table %s: %.*s", r->options->source->table, len,
-                line);
-        line += len + (line[len] == '\n');
-    }
+    lines_say(refused ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields, r->options->source->table, findings);
 }
 
 void report_saving(struct report *r, const char *words) {
