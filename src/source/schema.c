@@ -1,4 +1,4 @@
-/* schema: SQL of a fresh event table, and of the column that an old one lacks */
+/* schema: SQL of a fresh event table, of the column that an old one lacks, of a trigger that notifies */
 #include <stdio.h>
 
 #include "source/table.h"
@@ -93,27 +93,64 @@ int source_add_transaction_id_sql(struct span table, struct span position, struc
                     n.table.data, n.index.data, n.table.data, SPAN_ARGS(buf_span(&column)));
 }
 
-/* The channel is the trigger's argument: one function serves all tables. What is
- * notified twice in one transaction is sent once. */
+/* NOTIFY has transactions commit one after the other, so only one in 10 ms does: a
+ * forwarder that was woken looks on for as long. When the last one was stands in a
+ * sequence, which all see at once and nobody waits for. The trigger names it to the
+ * function, which may set it though its writer may not: so nobody else may use that. */
+static const char notify_sql[] =
+    "-- Wakes the forwarder (source.listen), at most every 10 ms and once for a statement.\n"
+    "CREATE SEQUENCE IF NOT EXISTS %.*s MINVALUE 0;\n"
+    "CREATE OR REPLACE FUNCTION %.*s.notify() RETURNS trigger\n"
+    "    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $penstock$\n"
+    "DECLARE\n"
+    "    ms bigint := extract(epoch FROM clock_timestamp()) * 1000;\n"
+    "BEGIN\n"
+    "    IF (ms - pg_sequence_last_value(TG_ARGV[1]::regclass) BETWEEN 0 AND 9) IS NOT TRUE THEN\n"
+    "        PERFORM setval(TG_ARGV[1]::regclass, ms), pg_notify(TG_ARGV[0], '');\n"
+    "    END IF;\n"
+    "    RETURN NULL;\n"
+    "END $penstock$;\n"
+    "REVOKE ALL ON FUNCTION %.*s.notify() FROM PUBLIC;\n"
+    "DROP TRIGGER IF EXISTS penstock_notify ON %s;\n"
+    "CREATE TRIGGER penstock_notify AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %.*s.notify(%.*s, %.*s);\n";
+
+/* Quoted: the schema, the sequence in it, and as literals the channel and the sequence. */
+struct notify_names {
+    struct buf schema, sequence, channel, argument;
+};
+
+static void notify_names_done(struct notify_names *n) {
+    buf_done(&n->schema);
+    buf_done(&n->sequence);
+    buf_done(&n->channel);
+    buf_done(&n->argument);
+}
+
+static int find_notify_names(struct span schema, struct span channel, struct notify_names *n) {
+    CLEANUP(buf_done) struct buf name = BUF_INIT(1024);
+    n->schema = n->sequence = n->channel = n->argument = BUF_INIT(2048);
+    int r = pgconn_quote_identifier(schema, &n->schema);
+    if (r == 0)
+        r = buf_addf(&name, "woken %.*s", SPAN_ARGS(channel));
+    if (r == 0)
+        r = buf_addf(&n->sequence, "%.*s.", SPAN_ARGS(buf_span(&n->schema)));
+    if (r == 0)
+        r = pgconn_quote_identifier(buf_span(&name), &n->sequence);
+    if (r == 0)
+        r = pgconn_quote_literal(channel, &n->channel);
+    return r ? r : pgconn_quote_literal(buf_span(&n->sequence), &n->argument);
+}
+
+#define TEXT(b) SPAN_ARGS(buf_span(&(b)))
+
 int source_add_notify_sql(struct span table, struct span schema, struct span channel, struct buf *b) {
     CLEANUP(names_done) struct names n = {0};
-    CLEANUP(buf_done) struct buf function = BUF_INIT(1024), argument = BUF_INIT(1024);
+    CLEANUP(notify_names_done) struct notify_names c = {0};
     int r = find_names(table, &n);
     if (r == 0)
-        r = pgconn_quote_identifier(schema, &function);
-    if (r == 0)
-        r = pgconn_quote_literal(channel, &argument);
-    if (r)
-        return r;
-    return buf_addf(b,
-                    "-- Wakes the forwarder (source.listen). NOTIFY has transactions commit one after the other: without it rows\n"
-                    "-- wait for source.poll at most. Not for each row: once for a statement.\n"
-                    "CREATE OR REPLACE FUNCTION %.*s.notify() RETURNS trigger LANGUAGE plpgsql AS\n"
-                    "    $penstock$ BEGIN PERFORM pg_notify(TG_ARGV[0], ''); RETURN NULL; END $penstock$;\n"
-                    "DROP TRIGGER IF EXISTS penstock_notify ON %s;\n"
-                    "CREATE TRIGGER penstock_notify AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %.*s.notify(%.*s);\n",
-                    SPAN_ARGS(buf_span(&function)), n.table.data, n.table.data, SPAN_ARGS(buf_span(&function)),
-                    SPAN_ARGS(buf_span(&argument)));
+        r = find_notify_names(schema, channel, &c);
+    return r ? r : buf_addf(b, notify_sql, TEXT(c.sequence), TEXT(c.schema), TEXT(c.schema), n.table.data, n.table.data,
+                            TEXT(c.schema), TEXT(c.channel), TEXT(c.argument));
 }
 
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) {

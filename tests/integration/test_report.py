@@ -78,6 +78,10 @@ class Everything(Report):
         d = self.daemon_for(source={"columns": columns})
         reason = d.wait_state("refused")["reason"]
         self.assertRegex(reason, r"\n\(\d+ more findings stand in the log\)$")
+        code, table, _ = penstock("status", "-s", d.socket)
+        self.assertEqual((code, len(table.splitlines())), (1, 2), table)
+        _, one, _ = penstock("status", "orders", "-s", d.socket)
+        self.assertIn("more findings stand in the log", one)
         for name in list(columns.values())[:7] + list(columns["extensions"].values()):
             d.wait_log(re.escape(name))
 

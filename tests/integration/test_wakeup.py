@@ -2,9 +2,12 @@
 
 import os
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import psycopg2.errors
+
 from penstock import Case, main, penstock, stays, wait_until
 
 CHANNEL = "Events of the shop"
@@ -61,6 +64,44 @@ class Wakeups(Listening):
         listener.cursor().execute("SELECT 1")
         listener.poll()
         self.assertEqual(len(listener.notifies), 1)
+        listener.close()
+
+    def test_writers_that_may_not_even_see_our_schema_wake_it(self):
+        self.notify_on_insert()
+        role = f"writer_{Case.stories}"
+        self.db.sql(f"CREATE ROLE {role} LOGIN; GRANT INSERT ON event TO {role};"
+                    f"GRANT USAGE ON SEQUENCE event_position_seq TO {role}; GRANT CREATE ON SCHEMA public TO {role}")
+        self.idle_daemon()
+        self.db.sql(f"SET SESSION AUTHORIZATION {role}; INSERT INTO event (id, type) VALUES ('1', 'a.b')")
+        self.assertEqual(self.receive_ids(1, seconds=3), ["1"])
+        with self.assertRaises(psycopg2.errors.InsufficientPrivilege):   # else it could set any sequence of ours
+            self.db.sql("CREATE TABLE mine (); CREATE TRIGGER t AFTER INSERT ON mine EXECUTE FUNCTION penstock.notify('c', 's')")
+
+    def test_many_writers_notify_seldom_and_all_rows_come_soon(self):
+        self.notify_on_insert()
+        self.idle_daemon()
+        listener = self.db.connect()
+        listener.autocommit = True
+        listener.cursor().execute(f'LISTEN "{CHANNEL}"')
+
+        def write(first):
+            connection = self.db.connect()
+            connection.autocommit = True
+            for i in range(first, first + 100):
+                connection.cursor().execute("INSERT INTO event (id, type) VALUES (%s, 'a.b')", (str(i),))
+            connection.close()
+        began = time.monotonic()
+        threads = [threading.Thread(target=write, args=(1000 * n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        took = time.monotonic() - began
+        self.receive(400, seconds=3)
+        listener.cursor().execute("SELECT 1")
+        listener.poll()
+        self.assertGreater(len(listener.notifies), 0)
+        self.assertLess(len(listener.notifies), 50 + took * 150)
         listener.close()
 
     def test_a_wake_up_before_the_row_can_be_seen_is_no_loss(self):
