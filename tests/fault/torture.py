@@ -34,6 +34,7 @@ class Deliveries:
         self.total = 0
         self.gone = set()       # ids that somebody may have deleted before they were seen here,
         self.gone_at_most = 0   # and how many of them had been confirmed
+        self.excused = {}       # stream -> up to this version a later one may come first
 
     def add(self, messages, when):
         for m in messages:
@@ -44,7 +45,7 @@ class Deliveries:
             history.append((when, version, m.attribute("position"), m.place))
             if self.times[m.id] > 1:
                 continue
-            if version < self.versions.get(stream, 0):
+            if self.excused.get(stream, 0) < version < self.versions.get(stream, 0):
                 self.inversions.append((f"stream {stream}: {version} after {self.versions[stream]}", history[-40:]))
             self.versions[stream] = version
 
