@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/message_id.h"
 #include "forwarder/culprit.h"
+#include "forwarder/lines.h"
 #include "forwarder/news.h"
 #include "flow/view.h"
 
@@ -17,6 +18,7 @@
 /* A refusal or two by the broker is its daily business; an event that was tried
  * this often and still does not go is held. */
 #define HELD_ATTEMPTS 2
+#define FINDINGS_MAX_BYTES 131072
 #define SILENT_US (5 * CLOCK_US_PER_S)
 #define UNKNOWN_US (5 * CLOCK_US_PER_S) /* a gap is named before it is known who keeps it open */
 
@@ -26,6 +28,7 @@ struct report {
     char database_words[FORWARDER_TEXT_MAX];
     bool unsavable;
     char saving_words[512];
+    struct buf findings; /* said last, terminated */
     bool sink_was_up;
     bool gap_waits; /* for a transaction */
     struct source_culprit waiting;
@@ -42,6 +45,7 @@ int report_new(const struct forwarder_options *o, struct report **ret_report) {
     if (!r)
         return -ENOMEM;
     r->options = o;
+    r->findings = BUF_INIT(FINDINGS_MAX_BYTES);
     pthread_mutex_init(&r->lock, NULL);
     struct forwarder_stats *s = &r->stats;
     snprintf(s->name, sizeof s->name, "%s", o->name);
@@ -67,12 +71,23 @@ void report_free(struct report *r) {
     if (!r)
         return;
     pthread_mutex_destroy(&r->lock);
+    buf_done(&r->findings);
     free(r);
 }
 
 void report_database(struct report *r, enum state_database database, const char *words) {
     r->database = database;
-    snprintf(r->database_words, sizeof r->database_words, "%s", words);
+    lines_copy(r->database_words, sizeof r->database_words, words);
+}
+
+void report_findings(struct report *r, const char *findings, bool refused) {
+    if (span_equal(buf_span(&r->findings), span_of(findings)))
+        return;
+    buf_clear(&r->findings);
+    if (buf_add_span(&r->findings, span_of(findings)) != 0)
+        buf_clear(&r->findings); /* said again next time, then */
+    struct log_fields fields = {.forwarder = r->options->name};
+    lines_say(refused ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields, r->options->source->table, findings);
 }
 
 void report_saving(struct report *r, const char *words) {
@@ -241,7 +256,8 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         return;
     case FORWARDER_AHEAD:
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when an operator decides; looked at again every 30 s");
+        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N "
+                 "the last position that counts as sent; looked at again every 30 s", r->options->name);
         return;
     case FORWARDER_DISCONNECTED:
         words_disconnected(r, v, sink, now_us, w);
