@@ -79,6 +79,19 @@ START_TEST(everything_about_one) {
 }
 END_TEST
 
+START_TEST(a_transaction_that_keeps_a_gap_open_is_shown) {
+    CLEANUP(cleanup_free)
+    char *text = show("{\"name\": \"a\", \"state\": \"held\", \"culprit\": {\"kind\": \"transaction\", \"position\": 5,"
+                      " \"pid\": 7731, \"application\": \"billing\", \"user\": \"app\", \"state\": \"idle in transaction\","
+                      " \"since\": \"2026-11-30T11:00:00Z\", \"prepared\": null, \"words\": null},"
+                      " \"source\": {\"mode\": \"gaps\", \"gaps\": {\"open\": 2, \"dead\": 7, \"dropped\": 0}}}",
+                      true, false, 0);
+    ck_assert_msg(strstr(text, "  culprit     transaction at position 5, pid 7731, application billing, user app, idle in"
+                               " transaction, since 2026-11-30T11:00:00Z\n"), "%s", text);
+    ck_assert_msg(strstr(text, "  gaps        2 open, 7 dead and looked at, 0 given up early\n"), "%s", text);
+}
+END_TEST
+
 START_TEST(a_line_is_cut_at_the_edge_of_the_terminal) {
     CLEANUP(cleanup_free) char *text = show(two_forwarders, false, false, 70);
     ck_assert_ptr_nonnull(strstr(text, "  3+  event at pos\u2026\n"));
@@ -138,6 +151,7 @@ int main(void) {
     tcase_add_test(cases, one_line_per_forwarder_in_aligned_columns);
     tcase_add_test(cases, no_forwarders_are_the_titles_alone);
     tcase_add_test(cases, everything_about_one);
+    tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_shown);
     tcase_add_test(cases, a_line_is_cut_at_the_edge_of_the_terminal);
     tcase_add_test(cases, a_terminal_without_room_is_survived);
     tcase_add_test(cases, colors_say_who_is_well);
