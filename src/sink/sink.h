@@ -61,9 +61,10 @@ struct sink_outcome {
 /* For status and log; texts are valid until the next call of the sink. */
 struct sink_view {
     bool connected;
-    bool blocked; /* told to stop publishing; for how long: blocked_since_us (monotonic) */
+    bool blocked; /* told to stop publishing, or nothing is confirmed; for how long: blocked_since_us (monotonic) */
     int64_t blocked_since_us;
-    const char *blocked_reason;
+    const char *blocked_reason; /* a clause of the kind's own: "it has told us to stop publishing: low on memory" */
+    const char *blocked_ends;   /* "when …"; NULL: a confirm ends it */
     const char *down_reason;    /* why not connected; NULL: never tried */
     int64_t next_attempt_us;    /* monotonic; CLOCK_NEVER while one runs */
     uint64_t reconnects;
