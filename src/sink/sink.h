@@ -88,8 +88,9 @@ struct sink_kind {
     const char *name; /* as under connections: */
     size_t connection_size;
     const struct option *connection_table;
-    /* What the table can't say; 0, or -EINVAL with *reterr. May be NULL. */
-    int (*check_connection)(const void *connection, struct error *reterr);
+    /* What the table can't say; 0, or -EINVAL with *reterr and the key that it is about (as in the table, or a
+     * property's name; untouched: the connection as a whole). May be NULL. */
+    int (*check_connection)(const void *connection, const char **ret_key, struct error *reterr);
     size_t options_size; /* >= sizeof(struct sink_options) */
     const struct option *options_table; /* beyond the common ones; may be empty */
     size_t destination_options_size;
