@@ -327,7 +327,9 @@ static void put_window(const struct penstock_view *view, const json_t *f) {
     put_integer(view, " of ", member(f, "window", "max_bytes"));
     put_integer(view, " bytes, ", member(f, "window", "unsaved"));
     put_integer(view, " of ", member(f, "window", "max_unsaved"));
-    fputs(" unsaved\n", view->out);
+    put_integer(view, " unsaved, ", member(f, "window", "held"));
+    put_integer(view, " held, ", member(f, "window", "followers"));
+    fputs(" behind them\n", view->out);
 }
 
 static void put_counts(const struct penstock_view *view, const json_t *f) {

@@ -138,6 +138,8 @@ static json_t *window_part(const struct forwarder_stats *s) {
     int r = put(o, "events", number(s->window_events));
     r |= put(o, "bytes", number(s->window_bytes));
     r |= put(o, "unsaved", number(s->window_unsaved));
+    r |= put(o, "held", number(s->window_held));
+    r |= put(o, "followers", number(s->window_followers));
     r |= put(o, "max_events", number(s->window_max_events));
     r |= put(o, "max_bytes", number(s->window_max_bytes));
     r |= put(o, "max_unsaved", number(s->window_max_unsaved));

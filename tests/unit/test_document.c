@@ -53,6 +53,8 @@ static struct forwarder_stats held_forwarder(void) {
         .window_events = 3,
         .window_bytes = 2210,
         .window_unsaved = 7,
+        .window_held = 2,
+        .window_followers = 86,
         .window_max_events = 2000,
         .window_max_bytes = 16777216,
         .window_max_unsaved = 10000,
@@ -114,6 +116,8 @@ static const char *const golden_held = "{\n"
                                        "  \"events\": 3,\n"
                                        "  \"bytes\": 2210,\n"
                                        "  \"unsaved\": 7,\n"
+                                       "  \"held\": 2,\n"
+                                       "  \"followers\": 86,\n"
                                        "  \"max_events\": 2000,\n"
                                        "  \"max_bytes\": 16777216,\n"
                                        "  \"max_unsaved\": 10000\n"

@@ -232,6 +232,44 @@ START_TEST(a_partition_that_does_not_answer_holds_no_other) {
 }
 END_TEST
 
+static uint32_t lost_for_good(void) {
+    static struct kafka_found all[2 * KAFKA_RIG_EVENTS_MAX];
+    static bool there[KAFKA_RIG_EVENTS_MAX];
+    memset(there, 0, sizeof there);
+    size_t count = kafka_rig_consume(&kafka, KAFKA_RIG_TOPIC, all, ARRAY_LENGTH(all));
+    for (size_t n = 0; n < count; n++)
+        there[strtoul(all[n].value, NULL, 10)] = true;
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < drive.events; i++)
+        lost += !there[i];
+    return lost;
+}
+
+static void in_a_request_of_its_own(struct kafka_drive *d, uint32_t i) {
+    static bool refused; /* asked again and again while the sink is busy */
+    if (i == 20 && !refused) {
+        refused = true;
+        rd_kafka_mock_broker_set_rtt(d->kafka->mock, 1, 200);
+        rd_kafka_mock_push_request_errors(d->kafka->mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+    }
+    rig_turn(&d->rig, clock_now_us() + 10 * CLOCK_US_PER_MS);
+}
+
+/* As if the topic had been deleted and made again meanwhile: its partitions know nothing of the instance, and take
+ * the second of two requests after having refused the first. Their order is lost by that, but no event. */
+START_TEST(what_librdkafka_only_infers_is_not_taken_for_confirmed) {
+    kafka.contract.in_flight = 300;
+    kafka.own.partition = 1;
+    kafka_drive_open(&drive, &kafka, 60, 60);
+    drive.before = in_a_request_of_its_own;
+    kafka_drive_finish(&drive, 60);
+    ck_assert_uint_eq(drive.confirmed, drive.events);
+    ck_assert_uint_eq(lost_for_good(), 0);
+    ck_assert_uint_gt(drive.lost, 0);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
 /* A poison event: alone it is refused, and with others the batch is. The mock
  * can't look into a batch; so one fails, and then the one event when it goes alone. */
 static uint32_t poison;
@@ -382,6 +420,14 @@ END_TEST
 
 /* Never waits. ----------------------------------------------------------- */
 
+START_TEST(a_broker_that_is_far_is_reached) {
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 450);
+    open_drive_for_one();
+    kafka_drive_close(&drive);
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 0);
+}
+END_TEST
+
 START_TEST(close_and_renew_do_not_wait_for_a_broker_that_hangs) {
     kafka_drive_open(&drive, &kafka, 500, 5);
     rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 30000);
@@ -478,6 +524,7 @@ int main(void) {
     tcase_add_test(cases, a_partition_that_is_not_there_is_tried_again);
     tcase_add_test(cases, keys_stay_in_order_with_many_in_flight);
     tcase_add_loop_test(cases, errors_that_pass_lose_nothing_and_reorder_nothing, 0, (int)ARRAY_LENGTH(passing));
+    tcase_add_test(cases, what_librdkafka_only_infers_is_not_taken_for_confirmed);
     tcase_add_test(cases, to_a_partition_that_does_not_know_the_instance_one_message_goes_first);
     tcase_add_test(cases, a_partition_that_does_not_answer_holds_no_other);
     tcase_add_test(cases, a_batch_in_which_nobody_is_guilty_makes_batches_smaller);
@@ -487,6 +534,7 @@ int main(void) {
     tcase_add_loop_test(cases, a_fatal_error_makes_a_new_instance_and_everything_goes_again, 0, (int)ARRAY_LENGTH(fatal));
     tcase_add_test(cases, a_broker_that_is_away_is_a_stall_and_then_it_goes_on);
     tcase_add_test(cases, without_a_broker_it_says_why_and_comes_up_when_there_is_one);
+    tcase_add_test(cases, a_broker_that_is_far_is_reached);
     tcase_add_loop_test(cases, close_and_renew_do_not_wait_for_a_broker_that_hangs, 0, 2);
     tcase_add_test(cases, a_renewed_sink_sends_everything_again_in_order);
     tcase_add_test(cases, nothing_of_ours_is_allocated_in_steady_state);

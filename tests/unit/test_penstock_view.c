@@ -19,7 +19,7 @@ static const char *const two_forwarders =
     "null},"
     "  \"checkpoint\": {\"position\": 1038, \"saved\": \"2026-11-30T11:59:30Z\", \"epoch\": 3},"
     "  \"lag\": {\"events\": 3, \"estimated\": true, \"seconds\": 840.2, \"oldest_position\": 1039},"
-    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"max_events\": 2000, \"max_bytes\": 16777216, "
+    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"held\": 2, \"followers\": 86, \"max_events\": 2000, \"max_bytes\": 16777216, "
     "\"max_unsaved\": 10000},"
     "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"until\": "
     "null}},"
@@ -73,7 +73,8 @@ START_TEST(everything_about_one) {
                            "  sink        shop-rabbit, kind rabbitmq, connected\n"
                            "  checkpoint  1038, saved 30 s ago, epoch 3\n"
                            "  lag         14 min, oldest position 1039, 3+ waiting\n"
-                           "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved\n"
+                           "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved, 2 held, 86 behind "
+                           "them\n"
                            "  counts      read 12, confirmed 9\n"
                            "  lease       held, owner host:42\n");
 }
