@@ -31,14 +31,17 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"status", "[FORWARDER] [--json]", "how the forwarders are, or everything about one", penstock_status, true,
-     GIVEN_JSON, GIVEN_WATCH,
+    {"status", "[FORWARDER] [--watch | --json]", "how the forwarders are, or everything about one", penstock_status, true,
+     GIVEN_JSON | GIVEN_WATCH, 0,
      "Asks the daemon. One line per forwarder: its state and for how long, the position\n"
      "that its checkpoint has reached, the age of the oldest event that waits, how many\n"
-     "wait (\"+\": more lie behind), and why it does not move. With FORWARDER everything\n"
-     "about that one. Exit status 1: something is not healthy, or there is no such one.\n"
+     "wait (\"+\": more lie behind), how many were confirmed per second lately, and why it\n"
+     "does not move. With FORWARDER everything about that one. With --watch again each\n"
+     "second, on a terminal, until q. Exit status 1: something is not healthy, or there is\n"
+     "no such one.\n"
      "\n"
      "  penstock status\n"
+     "  penstock status --watch\n"
      "  penstock status order-status\n"
      "  penstock status --json | jq '.forwarders[].lag'\n"
      "  penstock status >/dev/null || echo 'look at Penstock'\n"},
@@ -203,6 +206,7 @@ static int read_options(int argc, char **argv, struct request *q) {
     q->line.json = q->given & GIVEN_JSON;
     q->line.existing = q->given & GIVEN_EXISTING;
     q->line.upgraded = q->given & GIVEN_UPGRADED;
+    q->line.watch = q->given & GIVEN_WATCH;
     return 0;
 }
 

@@ -17,7 +17,7 @@ struct penstock_command_line {
     const char *config_path, *socket_path;
     const char *role, *event_table, *position, *reason, *listen;
     const char *operand;
-    bool json, existing, upgraded;
+    bool json, existing, upgraded, watch;
 };
 
 /* Each prints its product to standard output, what is wrong to standard error,

@@ -318,7 +318,9 @@ static int attach(struct daemon *d) {
 
 static int start_server(struct daemon *d) {
     struct server_options options = {
-        .socket_path = d->config->status_socket,
+        .socket = {.path = d->config->status_socket, .mode = d->config->status_socket_owner_only ? 0600 : 0660,
+                   .group = d->config->status_group},
+        .metrics = d->config->status_metrics,
         .daemon = {.version = PENSTOCK_VERSION, .instance = d->instance, .started_wall_us = d->started_wall_us,
                    .health_max_age_us = d->config->health_max_age_us},
         .collect = collect_stats,

@@ -3,10 +3,9 @@
 
 #include <errno.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "forwarder/checkpoint.h"
+#include "forwarder/database_state.h"
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
@@ -15,50 +14,6 @@
 /* Connections that have lived so long were no failed attempt: waits begin at their
  * least again. Else what fails with each read would be read, and sent, ten times a second. */
 #define STEADY_US (5 * CLOCK_US_PER_S)
-
-/* The steps in their order; each waits for the one signal that leads on. */
-enum phase {
-    PHASE_CLOSED, /* until retry_at_us */
-    PHASE_KEEP_DIAL,
-    PHASE_KEEP_INSPECT,
-    PHASE_TAIL_DIAL,
-    PHASE_TAIL_INSPECT,
-    PHASE_LOAD,
-    PHASE_OPEN,
-    PHASE_CREATE,
-    PHASE_UP,
-};
-
-struct database {
-    const struct forwarder_options *options;
-    struct pgconn *keep, *tail;
-    bool keep_due, tail_due; /* poll has said something of it since its last work */
-    struct checkpoint *checkpoint;
-    struct source *source;
-    enum phase phase;
-    struct backoff backoff;
-    int64_t retry_at_us;
-    int64_t up_since_us;
-
-    bool new_checkpoint;
-    int64_t checkpoint_position;
-    bool save_wanted; /* asked for; waits until keep is free */
-    struct source_mark save_mark;
-    int64_t save_position;
-    int64_t save_after_us; /* one that was refused is sent again at a slower pace than it is wanted */
-    bool save_gone;   /* its place was given up meanwhile: database_next reports it */
-    bool saving;
-    int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
-
-    bool missing; /* our tables or rights: said together with what the event table lacks */
-    struct error missing_error;
-    struct buf note;
-
-    bool lost; /* a call has failed: database_next reports it */
-    struct error lost_error;
-    uint64_t ups, writes;
-    struct buf cursor;
-};
 
 static const struct backoff_options reconnect_backoff = {
     .initial_us = 100 * CLOCK_US_PER_MS, .max_us = 10 * CLOCK_US_PER_S, .multiplier = 2.0};
@@ -427,67 +382,4 @@ void database_drop(struct database *d, const char *why) {
 
 void database_release(struct database *d, uint64_t oldest_target) {
     source_release(d->source, oldest_target);
-}
-
-const struct row *database_row(const struct database *d) {
-    return source_row(d->source);
-}
-
-struct source_mark database_row_mark(const struct database *d) {
-    return source_row_mark(d->source);
-}
-
-bool database_caught_up(const struct database *d) {
-    return source_caught_up(d->source);
-}
-
-uint64_t database_dropped(const struct database *d) {
-    return source_dropped(d->source);
-}
-
-bool database_connected(const struct database *d) {
-    return d->phase == PHASE_UP;
-}
-
-int64_t database_busy_since_us(const struct database *d) {
-    int64_t keep_us = pgconn_busy_since_us(d->keep), tail_us = pgconn_busy_since_us(d->tail);
-    return keep_us < tail_us ? keep_us : tail_us;
-}
-
-const char *database_note(const struct database *d) {
-    if (d->phase == PHASE_UP)
-        return source_note(d->source);
-    return d->note.len > 0 ? d->note.data : "";
-}
-
-int64_t database_next_attempt_us(const struct database *d) {
-    return d->phase == PHASE_CLOSED ? d->retry_at_us : CLOCK_NEVER;
-}
-
-int64_t database_checkpoint_position(const struct database *d) {
-    return d->checkpoint_position;
-}
-
-int64_t database_epoch(const struct database *d) {
-    return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->epoch : 0;
-}
-
-bool database_new_checkpoint(const struct database *d) {
-    return d->new_checkpoint;
-}
-
-uint64_t database_reconnects(const struct database *d) {
-    return d->ups > 1 ? d->ups - 1 : 0;
-}
-
-uint64_t database_writes(const struct database *d) {
-    return d->writes;
-}
-
-const char *database_mode(const struct database *d) {
-    return source_mode(d->source);
-}
-
-const struct source *database_source(const struct database *d) {
-    return d->source;
 }

@@ -34,6 +34,8 @@ struct forwarder {
     struct delivery *delivery;
     struct report *report;
     struct forwarder_counts counts;
+    struct forwarder_times times;
+    int64_t read_since_us, save_since_us; /* of the one that is under way */
 
     pthread_t thread;
     atomic_llong tick_us;
@@ -77,7 +79,7 @@ static int build(struct forwarder *f) {
     if (r == 0)
         r = database_new(&f->options, f->guard, seed + 1, &f->database);
     if (r == 0)
-        r = delivery_new(&f->options, f->flow, f->guard, &f->counts, seed + 2, &f->delivery);
+        r = delivery_new(&f->options, f->flow, f->guard, &f->counts, &f->times, seed + 2, &f->delivery);
     if (r == 0)
         r = report_new(&f->options, &f->report);
     return r;
@@ -152,7 +154,7 @@ static void take_mail(struct forwarder *f, int64_t now_us) {
         case MAIL_STOP:
             f->stop = STATE_STOPPING;
             f->stop_deadline_us = mail.deadline_us;
-                flow_stop(f->flow, now_us, mail.deadline_us);
+            flow_stop(f->flow, now_us, mail.deadline_us);
             break;
         case MAIL_PAUSE:
         case MAIL_RESUME:
@@ -239,13 +241,15 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         flow_mark(f->flow, now_us, mark_of(f), 0);
         return true;
     case DATABASE_READ_DONE:
+        histogram_add(&f->times.read, now_us - f->read_since_us);
         flow_read_done(f->flow, now_us, database_caught_up(f->database));
-            return true;
+        return true;
     case DATABASE_DROPPED:
         flow_target_dropped(f->flow, database_dropped(f->database));
         return true;
     case DATABASE_SAVED:
         f->counts.checkpoint_writes = database_writes(f->database);
+        histogram_add(&f->times.save, now_us - f->save_since_us);
         report_saving(f->report, NULL);
         flow_saved(f->flow, now_us);
         database_release(f->database, flow_oldest_target(f->flow));
@@ -304,12 +308,14 @@ static void finish(struct forwarder *f, int64_t now_us) {
 static void do_want(struct forwarder *f, const struct flow_want *want, int64_t now_us) {
     switch (want->kind) {
     case FLOW_WANT_READ:
+        f->read_since_us = now_us;
         database_want(f->database, want->events, want->bytes, now_us);
         return;
     case FLOW_WANT_SUBMIT:
         delivery_submit(f->delivery, want, now_us);
         return;
     case FLOW_WANT_SAVE:
+        f->save_since_us = now_us;
         database_save(f->database, (struct source_mark){want->mark.position, want->mark.target}, want->position, now_us);
         return;
     case FLOW_WANT_RENEW:
@@ -362,6 +368,7 @@ static void tell(struct forwarder *f, int64_t now_us) {
         .delivery = f->delivery,
         .database = f->database,
         .counts = &f->counts,
+        .times = &f->times,
         .read_position = f->read_position,
     };
     report_turn(f->report, &view, now_us);

@@ -397,6 +397,8 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->counts = *v->counts;
     s->counts.reconnects_database = database_reconnects(v->database);
     s->counts.reconnects_sink = sink->reconnects;
+    rate_note(&s->rate, s->counts.confirmed, now_us);
+    s->times = *v->times;
 }
 
 static void publish(struct report *r) {

@@ -30,6 +30,7 @@ struct report_view {
     struct delivery *delivery;
     const struct database *database;
     const struct forwarder_counts *counts;
+    const struct forwarder_times *times;
     int64_t read_position;
 };
 

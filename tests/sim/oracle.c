@@ -20,6 +20,8 @@ static bool is_wanted(const struct postgres_row *row) {
 }
 
 static bool is_delivered(const struct world *w, uint32_t row) {
+    if (w->skipped[row])
+        return true;
     for (uint16_t i = 0; i < w->pg.rows[row].destinations; i++)
         if (w->stored[row][i] == 0)
             return false;

@@ -59,6 +59,7 @@ static struct forwarder_stats held_forwarder(void) {
         .window_max_bytes = 16777216,
         .window_max_unsaved = 10000,
         .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
+        .rate = {.counts = {0}, .at_us = {now - 1600000}, .next = 1},
     };
 }
 
@@ -112,6 +113,7 @@ static const char *const golden_held = "{\n"
                                        "  \"seconds\": 840.2,\n"
                                        "  \"oldest_position\": 1039\n"
                                        " },\n"
+                                       " \"rate\": 2.5,\n"
                                        " \"window\": {\n"
                                        "  \"events\": 3,\n"
                                        "  \"bytes\": 2210,\n"
