@@ -130,9 +130,13 @@ const struct config_keys config_keys_forwarder = {"forwarders.NAME", "the forwar
                                                   forwarder_others, forwarder_later};
 
 static const char *const invalid_json_choices[] = {"reject", "base64", NULL};
+static const char *const mode_choices[] = {
+    [SOURCE_MODE_DEFAULT] = "auto", [SOURCE_MODE_SNAPSHOT] = "snapshot", [SOURCE_MODE_GAPS] = "gaps", NULL};
 static const struct option source_table[] = {
     {.key = "table", .kind = OPTION_TEXT, OF_FORWARDER(source.table), .required = true,
      .summary = "the event table, as table or schema.table", .check = source_check_table},
+    {.key = "mode", .kind = OPTION_CHOICE, OF_FORWARDER(source.mode), .fallback = "auto", .choices = mode_choices,
+     .summary = "how late commits are found: by the transaction-id column, or by watching the gaps between positions"},
     {.key = "default_text_type", .kind = OPTION_TEXT, OF_FORWARDER(default_text_type),
      .summary = "the datacontenttype of text data that has none", .check = check_media_type},
     {.key = "invalid_json", .kind = OPTION_CHOICE, OF_FORWARDER(invalid_json_as_base64), .fallback = "reject",
@@ -141,11 +145,9 @@ static const struct option source_table[] = {
      .summary = "extension attributes that may hold control characters", .check = check_attribute},
     OPTION_END,
 };
-static const char *const source_others[] = {"connection", "columns", "start", "filter", "poll", "emit", NULL};
+static const char *const source_others[] = {"connection", "columns", "start", "filter", "poll", "gaps", "emit", NULL};
 static const struct schema_later source_later[] = {
     {"listen", "waking up by LISTEN does not exist yet; poll finds new rows within poll.max"},
-    {"gaps", "mode gaps does not exist yet; give the table a transaction-id column (penstock schema prints how)"},
-    {"mode", "there is only mode snapshot yet, by the column transaction_id"},
     {NULL, NULL},
 };
 const struct config_keys config_keys_source = {"forwarders.NAME.source", "source", source_table, source_others,
@@ -189,6 +191,16 @@ static const struct option poll_table[] = {
     OPTION_END,
 };
 const struct config_keys config_keys_poll = {"forwarders.NAME.source.poll", "poll", poll_table, NULL, NULL};
+
+static const struct option gaps_table[] = {
+    {.key = "retention", .kind = OPTION_DURATION, OF_FORWARDER(source.gaps_retention_us), .fallback = "10min",
+     .max = INT64_C(86400) * 30 * CLOCK_US_PER_S,
+     .summary = "how long a gap that no transaction fills any more is looked at; longer than the longest writer"},
+    {.key = "max", .kind = OPTION_INTEGER, OF_FORWARDER(source.gaps_max), .fallback = "100000", .min = 100, .max = 1000000,
+     .summary = "gaps in memory; if so many can still be filled nothing more is read"},
+    OPTION_END,
+};
+const struct config_keys config_keys_gaps = {"forwarders.NAME.source.gaps", "gaps", gaps_table, NULL, NULL};
 
 static const struct option window_table[] = {
     {.key = "events", .kind = OPTION_INTEGER, OF_FORWARDER(window_events), .min = 1, .max = 1000000,
@@ -307,7 +319,7 @@ int config_keys_visit(config_keys_visitor visit, void *context) {
     static const struct config_keys *const all[] = {
         &config_keys_file,    &config_keys_status,   &config_keys_health, &config_keys_checkpoint,
         &config_keys_forwarder, &config_keys_source, &config_keys_columns, &config_keys_constant,
-        &config_keys_start,   &config_keys_poll,     &config_keys_window, &config_keys_order,
+        &config_keys_start,   &config_keys_poll,     &config_keys_gaps,   &config_keys_window, &config_keys_order,
         &config_keys_retry,   &config_keys_sink,     &config_keys_idempotency, &config_keys_rule,
         &config_keys_destination, &config_keys_filter,
     };

@@ -21,7 +21,7 @@ extern const struct config_keys config_keys_file, config_keys_status, config_key
 extern const struct config_keys config_keys_added_file;
 /* Offsets count from struct config_forwarder. */
 extern const struct config_keys config_keys_forwarder, config_keys_source, config_keys_columns, config_keys_poll,
-    config_keys_window, config_keys_order, config_keys_retry, config_keys_idempotency;
+    config_keys_gaps, config_keys_window, config_keys_order, config_keys_retry, config_keys_idempotency;
 /* Of a sink and of a destination: those besides the tables of the sink's kind. */
 extern const struct config_keys config_keys_sink, config_keys_destination;
 /* Offsets count from struct config_rule_keys. */

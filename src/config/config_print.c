@@ -98,6 +98,7 @@ static void print_source(struct writer *w, const struct config_forwarder *f) {
     print_start(w, &f->source);
     print_kept(w, f->filter_text);
     print_section(w, &config_keys_poll, f);
+    print_section(w, &config_keys_gaps, f);
     print_emit(w, f);
     writer_close_mapping(w);
 }

@@ -196,6 +196,8 @@ int config_source_read(const struct yaml_node *node, struct diag *diag, struct c
         r = read_start(yaml_find(node, "start", NULL), diag, &f->source);
     if (r == 0)
         r = read_poll(yaml_find(node, "poll", NULL), diag, f);
+    if (r == 0)
+        r = config_keys_read(&config_keys_gaps, yaml_find(node, "gaps", NULL), f, diag);
     read_emit(yaml_find(node, "emit", NULL), diag, f);
     const struct yaml_node *filter = yaml_find(node, "filter", NULL);
     return r != 0 || !filter ? r : config_filter_read(filter, diag, &f->filter);

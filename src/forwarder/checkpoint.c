@@ -7,12 +7,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "forwarder/checkpoint_sql.h"
 
 #define NOTE_MAX_BYTES 16384
 #define TEXT_MAX_BYTES 1024 /* of owner and system identifier */
-
-/* What the statements below and those to come name; tables.c makes them. */
-static const char needed_columns[] = "{forwarder,cursor,position,system_identifier,owner,lease_until,epoch,paused,updated}";
 
 enum task {
     TASK_NONE,
@@ -30,7 +28,7 @@ struct checkpoint {
     char *schema_name;
     bool may_create;
     struct pgconn *keep;
-    struct buf load_sql, create_sql, save_sql;
+    struct checkpoint_sql sql;
 
     enum task task;
     bool any_row; /* the statement has returned one */
@@ -44,38 +42,17 @@ struct checkpoint {
     bool has_row;
     bool taken; /* owner and epoch of the row are ours */
     struct checkpoint_row row;
-    struct buf cursor, system_identifier, row_owner;
+    struct buf cursor, system_identifier, row_owner, retained[3];
     struct buf saving; /* the cursor that becomes the row's when the save succeeds */
     int64_t saving_position, saving_epoch;
 };
 
 /* Making. ------------------------------------------------------------------- */
 
-#define ROW_COLUMNS "cursor, position, system_identifier, owner, epoch, paused"
-
-/* The row is taken by the first save after a load, not by the load: what is
- * refused leaves it as it was. From then on owner and epoch are ours, and the
- * save of an instance that loaded before is refused by the database itself. */
-static int write_statements(struct checkpoint *c) {
-    const char *schema = c->schema.data;
-    int r = buf_addf(&c->load_sql, "SELECT " ROW_COLUMNS " FROM %s.checkpoint WHERE forwarder = $1", schema);
-    if (r == 0)
-        r = buf_addf(&c->create_sql,
-                     "INSERT INTO %s.checkpoint (forwarder, owner, cursor, position, system_identifier)"
-                     " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (forwarder) DO NOTHING RETURNING " ROW_COLUMNS,
-                     schema);
-    if (r == 0)
-        r = buf_addf(&c->save_sql,
-                     "UPDATE %s.checkpoint SET owner = $2, epoch = $3, cursor = $4, position = $5, updated = now()"
-                     " WHERE forwarder = $1 AND owner = $6 AND epoch = $7 AND cursor = $8 RETURNING true",
-                     schema);
-    return r;
-}
-
 static int init(struct checkpoint *c, const char *forwarder, const char *schema, const char *owner) {
-    c->load_sql = c->create_sql = c->save_sql = c->schema = BUF_INIT(4096);
+    c->schema = BUF_INIT(4096);
     c->note = BUF_INIT(NOTE_MAX_BYTES);
-    c->cursor = c->saving = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    c->cursor = c->saving = c->retained[0] = c->retained[1] = c->retained[2] = BUF_INIT(CHECKPOINT_CURSOR_MAX);
     c->system_identifier = c->row_owner = BUF_INIT(TEXT_MAX_BYTES);
     c->forwarder = strdup(forwarder);
     c->owner = strdup(owner);
@@ -85,7 +62,7 @@ static int init(struct checkpoint *c, const char *forwarder, const char *schema,
     int r = pgconn_quote_identifier(span_of(schema), &c->schema);
     if (r == 0)
         r = buf_terminate(&c->schema);
-    return r ? r : write_statements(c);
+    return r ? r : checkpoint_sql_init(&c->sql, c->schema.data);
 }
 
 int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, struct pgconn *keep,
@@ -107,8 +84,9 @@ int checkpoint_new(const char *forwarder, const char *schema, bool create, const
 void checkpoint_free(struct checkpoint *c) {
     if (!c)
         return;
-    struct buf *all[] = {&c->schema, &c->load_sql,          &c->create_sql, &c->save_sql, &c->note,
-                         &c->cursor, &c->system_identifier, &c->row_owner,  &c->saving};
+    struct buf *all[] = {&c->schema, &c->note,        &c->cursor,      &c->system_identifier, &c->row_owner,
+                         &c->saving, &c->retained[0], &c->retained[1], &c->retained[2]};
+    checkpoint_sql_done(&c->sql);
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     free(c->forwarder);
@@ -145,7 +123,7 @@ const char *checkpoint_note(const struct checkpoint *c) {
 
 /* Statements. --------------------------------------------------------------- */
 
-enum { OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25 };
+enum { OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016 };
 
 #define NUMBER_SIZE 24
 
@@ -171,7 +149,7 @@ static int start(struct checkpoint *c, enum task task, const char *name, const c
 static int load(struct checkpoint *c, int64_t now_us) {
     struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
     c->has_row = false;
-    return start(c, TASK_LOAD, NULL, c->load_sql.data, params, ARRAY_LENGTH(params), now_us);
+    return start(c, TASK_LOAD, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_load(struct checkpoint *c, int64_t now_us) {
@@ -185,10 +163,18 @@ int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position
                                     number_param(position, number), text_param(system_identifier)};
     ASSERT(!c->has_row);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
-    return start(c, TASK_CREATE, NULL, c->create_sql.data, params, ARRAY_LENGTH(params), now_us);
+    return start(c, TASK_CREATE, NULL, c->sql.create.data, params, ARRAY_LENGTH(params), now_us);
 }
 
-int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, int64_t now_us) {
+static struct pgconn_param array_param(struct span array) {
+    return (struct pgconn_param){array, OID_INT8_ARRAY};
+}
+
+int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
+                    int64_t now_us) {
+    static const struct source_changes none;
+    const struct source_changes *g = changes ? changes : &none;
+    bool gaps = !span_absent(g->more.first) || !span_absent(g->gone);
     char new_epoch[NUMBER_SIZE], new_position[NUMBER_SIZE], epoch[NUMBER_SIZE];
     ASSERT(c->has_row);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
@@ -201,10 +187,19 @@ int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, 
                                     number_param(position, new_position),
                                     text_param(c->row.owner),
                                     number_param(c->row.epoch, epoch),
-                                    text_param(c->row.cursor)};
+                                    text_param(c->row.cursor),
+                                    array_param(g->more.first),
+                                    array_param(g->more.last),
+                                    array_param(g->more.left_us),
+                                    array_param(g->gone)};
+    size_t count = ARRAY_LENGTH(params);
     buf_clear(&c->saving);
     int r = buf_add_span(&c->saving, cursor);
-    return r ? r : start(c, TASK_SAVE, "save", c->save_sql.data, params, ARRAY_LENGTH(params), now_us);
+    if (r)
+        return r;
+    if (gaps)
+        return start(c, TASK_SAVE, "save gaps", c->sql.save_gaps.data, params, count, now_us);
+    return start(c, TASK_SAVE, "save", c->sql.save.data, params, count - 4, now_us);
 }
 
 int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
@@ -216,21 +211,11 @@ int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
 
 /* Inspecting. --------------------------------------------------------------- */
 
-static const char look_sql[] =
-    "SELECT pg_is_in_recovery(), " PGCONN_SERVER_SQL ", current_user, c.oid,"
-    " has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
-    " AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE'),"
-    " (SELECT string_agg(w, ', ') FROM unnest($2::text[]) AS w WHERE NOT EXISTS (SELECT FROM pg_attribute a"
-    " WHERE a.attrelid = c.oid AND a.attname = w AND a.attnum > 0 AND NOT a.attisdropped)),"
-    " (SELECT system_identifier FROM pg_control_system())"
-    " FROM (SELECT) AS one LEFT JOIN pg_namespace n ON n.nspname = $1"
-    " LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'checkpoint' AND c.relkind = 'r'";
-
 static int look(struct checkpoint *c, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(needed_columns))};
+    struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(checkpoint_sql_columns))};
     c->missing = false;
     buf_clear(&c->note);
-    return start(c, TASK_LOOK, NULL, look_sql, params, ARRAY_LENGTH(params), now_us);
+    return start(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
@@ -268,20 +253,21 @@ static void miss_rights(struct checkpoint *c, struct span role) {
     if (pgconn_quote_identifier(role, &quoted) != 0 || buf_terminate(&quoted) != 0)
         quoted.data = NULL;
     const char *name = quoted.data ? quoted.data : "ROLE";
-    miss(c, "role %s may not read and write %s.checkpoint: GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT, INSERT, UPDATE, DELETE "
-         "ON %s.checkpoint TO %s;", name, schema, schema, name, schema, name);
+    miss(c, "role %s may not read and write the tables of schema %s: GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT, INSERT, UPDATE, "
+         "DELETE ON %s.checkpoint, %s.gap TO %s;", name, schema, schema, name, schema, schema, name);
 }
 
 static void look_at(struct checkpoint *c) {
     struct span server = pgconn_value(c->keep, 1), role = pgconn_value(c->keep, 2), lacking = pgconn_value(c->keep, 5);
     snprintf(c->server, sizeof c->server, "%.*s", SPAN_ARGS(server));
     snprintf(c->server_identifier, sizeof c->server_identifier, "%.*s", SPAN_ARGS(pgconn_value(c->keep, 6)));
-    c->absent = span_absent(pgconn_value(c->keep, 3));
+    bool no_row = span_absent(pgconn_value(c->keep, 3)), no_gaps = span_absent(pgconn_value(c->keep, 7));
+    c->absent = no_row || no_gaps;
     if (span_is(pgconn_value(c->keep, 0), "t"))
         miss(c, "the server is in recovery (a standby): connect to the primary");
     else if (c->absent)
-        miss(c, "there is no table %s.checkpoint: run what `penstock schema --role %.*s` prints, or set checkpoint: {create: true}",
-             c->schema.data, SPAN_ARGS(role));
+        miss(c, "there is no table %s.%s: run what `penstock schema --role %.*s` prints, or set checkpoint: {create: true}",
+             c->schema.data, no_row ? "checkpoint" : "gap", SPAN_ARGS(role));
     else if (!span_absent(lacking))
         miss(c, "table %s.checkpoint is not Penstock's or of another version: it lacks %.*s; name another schema", c->schema.data,
              SPAN_ARGS(lacking));
@@ -314,6 +300,15 @@ static int read_row(struct checkpoint *c) {
         r = keep_text(&c->system_identifier, v[2], &c->row.system_identifier);
     if (r == 0)
         r = keep_text(&c->row_owner, v[3], &c->row.owner);
+    if (r)
+        return r;
+    struct span *retained[] = {&c->row.retained.first, &c->row.retained.last, &c->row.retained.left_us};
+    for (int i = 0; r == 0 && i < 3; i++) {
+        struct span array = c->task == TASK_LOAD ? pgconn_value(c->keep, 6 + i) : SPAN_ABSENT;
+        *retained[i] = SPAN_ABSENT;
+        if (!span_absent(array))
+            r = keep_text(&c->retained[i], array, retained[i]);
+    }
     if (r)
         return r;
     c->row.position = read_number(v[1]);

@@ -4,12 +4,14 @@
 
 #include "base/buf.h"
 #include "pg/pgconn.h"
+#include "source/source.h"
 
-#define CHECKPOINT_CURSOR_MAX 262144 /* bytes */
+#define CHECKPOINT_CURSOR_MAX (8 << 20) /* bytes */
 
 /* What stands in the row. Texts are owned by the checkpoint, valid until its next load. */
 struct checkpoint_row {
     struct span cursor;
+    struct source_retained retained; /* as of the load: what stands beside it in the table gap */
     int64_t position; /* for people only: a lower one can still commit */
     struct span system_identifier;
     struct span owner;
@@ -31,8 +33,10 @@ int checkpoint_load(struct checkpoint *c, int64_t now_us) MUST_CHECK;
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) MUST_CHECK;
 /* Conditional on owner, epoch and the previous cursor as they were loaded; the
- * first save after a load takes the row (owner, epoch + 1). Asserts a loaded row. */
-int checkpoint_save(struct checkpoint *c, struct span cursor, int64_t position, int64_t now_us) MUST_CHECK;
+ * first save after a load takes the row (owner, epoch + 1). What changes in the
+ * table gap (NULL: nothing) changes with it, or not at all. Asserts a loaded row. */
+int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
+                    int64_t now_us) MUST_CHECK;
 /* pg_cancel_backend on the tail's pid. */
 int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) MUST_CHECK;
 

@@ -211,7 +211,8 @@ static enum database_signal on_created(struct database *d, int64_t now_us, struc
 }
 
 static void open_source(struct database *d, struct span cursor, int64_t now_us, struct error *reterr, bool *ret_refused) {
-    int r = source_open(d->source, cursor, now_us, reterr);
+    const struct source_retained *retained = span_absent(cursor) ? NULL : &checkpoint_row(d->checkpoint)->retained;
+    int r = source_open(d->source, cursor, retained, now_us, reterr);
     *ret_refused = r == SOURCE_E_CURSOR;
     if (!*ret_refused)
         note_failure(d, r, "opening the event table");
@@ -245,6 +246,7 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
     case CHECKPOINT_ABSENT:
         return on_loaded(d, SPAN_ABSENT, now_us, reterr);
     case CHECKPOINT_SAVED:
+        source_saved(d->source, d->save_mark);
         d->saving = false;
         d->writes++;
         d->checkpoint_position = d->save_position;
@@ -314,8 +316,11 @@ static void start_save(struct database *d, int64_t now_us) {
         d->save_gone = true;
         return;
     }
+    struct source_changes changes = {0};
     if (r == 0)
-        r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), d->save_position, now_us);
+        r = source_changes(d->source, d->save_mark, now_us, &changes);
+    if (r == 0)
+        r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), &changes, d->save_position, now_us);
     note_failure(d, r, "saving the checkpoint");
     d->saving = true;
 }

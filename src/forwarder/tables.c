@@ -21,6 +21,17 @@ static const char table_sql[] =
     ") WITH (fillfactor = 10, autovacuum_vacuum_threshold = 20, autovacuum_vacuum_scale_factor = 0,\n"
     "        autovacuum_vacuum_cost_delay = 0);\n";
 
+/* Beside the cursor of mode gaps; its rows come and go. */
+static const char gap_sql[] =
+    "CREATE TABLE IF NOT EXISTS %s.gap (\n"
+    "    forwarder text NOT NULL,\n"
+    "    first bigint NOT NULL,            -- first to last: no transaction that held the table's lock can fill these positions\n"
+    "    last bigint NOT NULL,\n"
+    "    until timestamptz NOT NULL,       -- looked at all the same, for writers that drew them before they took the lock\n"
+    "    proven timestamptz NOT NULL DEFAULT now(),\n"
+    "    PRIMARY KEY (forwarder, first, last)\n"
+    ") WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);\n";
+
 static int quote(struct span name, struct buf *b) {
     int r = pgconn_quote_identifier(name, b);
     return r ? r : buf_terminate(b);
@@ -31,8 +42,8 @@ static int add_role(const char *schema, const char *role, struct buf *b) {
                     "-- The role of the daemon (give it a password or a line in pg_hba.conf).\n"
                     "DO $penstock$ BEGIN CREATE ROLE %s LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $penstock$;\n"
                     "GRANT USAGE ON SCHEMA %s TO %s;\n"
-                    "GRANT SELECT, INSERT, UPDATE, DELETE ON %s.checkpoint TO %s;\n",
-                    role, schema, role, schema, role);
+                    "GRANT SELECT, INSERT, UPDATE, DELETE ON %s.checkpoint, %s.gap TO %s;\n",
+                    role, schema, role, schema, schema, role);
 }
 
 int checkpoint_add_schema_sql(struct span schema, struct span role, struct span event_table, struct buf *b) {
@@ -42,6 +53,8 @@ int checkpoint_add_schema_sql(struct span schema, struct span role, struct span 
         r = buf_addf(b, "-- Penstock's own tables.\nCREATE SCHEMA IF NOT EXISTS %s;\n", quoted_schema.data);
     if (r == 0)
         r = buf_addf(b, table_sql, quoted_schema.data);
+    if (r == 0)
+        r = buf_addf(b, gap_sql, quoted_schema.data);
     if (r || span_absent(role))
         return r;
     r = quote(role, &quoted_role);

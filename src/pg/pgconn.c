@@ -12,7 +12,7 @@
 
 #define STATEMENTS_MAX 16      /* prepared on one connection */
 #define STATEMENT_NAME_MAX 32  /* bytes, with the NUL */
-#define PARAMS_MAX_BYTES (1 << 20)
+#define PARAMS_MAX_BYTES (24 << 20) /* two cursors and the gaps of a checkpoint at its largest */
 #define PARAMS_KEEP_BYTES 4096
 #define SQLSTATE_SIZE 6
 

@@ -232,7 +232,6 @@ static int kafka_submit(struct sink *s, const struct event *e, const struct dest
     return kafka_session_publish(&k->session, e, d, token, now_us, reterr);
 }
 
-/* The library's threads have begun already. */
 static void kafka_flush(struct sink *s) {
     kafka_session_flush(&kafka_of(s)->session);
 }

@@ -12,7 +12,7 @@
 
 struct place {
     uint64_t name; /* hash of topic and partition; two with the same would only share their warmth */
-    int64_t confirmed_us;
+    int64_t sent_us, confirmed_us;
     uint32_t open; /* under way */
 };
 
@@ -110,9 +110,15 @@ bool kafka_partitions_takes(const struct kafka_partitions *p, uint32_t place, in
     return p->places[place].open == 0 || warm(p, place, now_us);
 }
 
-void kafka_partitions_sent(struct kafka_partitions *p, uint32_t place) {
+void kafka_partitions_sent(struct kafka_partitions *p, uint32_t place, int64_t now_us) {
     ASSERT(place < p->count);
     p->places[place].open++;
+    p->places[place].sent_us = now_us;
+}
+
+int64_t kafka_partitions_sent_us(const struct kafka_partitions *p, uint32_t place) {
+    ASSERT(place < p->count);
+    return p->places[place].sent_us;
 }
 
 void kafka_partitions_confirmed(struct kafka_partitions *p, uint32_t place, int64_t now_us) {

@@ -32,7 +32,9 @@ void kafka_partitions_reset(struct kafka_partitions *p);
 int kafka_partitions_find(struct kafka_partitions *p, struct span topic, int32_t partition, uint32_t *ret_place) MUST_CHECK;
 /* May one more go there now? Else when something that is under way there has been confirmed. */
 bool kafka_partitions_takes(const struct kafka_partitions *p, uint32_t place, int64_t now_us);
-void kafka_partitions_sent(struct kafka_partitions *p, uint32_t place);
+void kafka_partitions_sent(struct kafka_partitions *p, uint32_t place, int64_t now_us);
+/* When the last one went there. */
+int64_t kafka_partitions_sent_us(const struct kafka_partitions *p, uint32_t place);
 void kafka_partitions_confirmed(struct kafka_partitions *p, uint32_t place, int64_t now_us);
 
 #endif

@@ -27,6 +27,7 @@ struct kafka_producer {
     int fd;
     struct hash_key key;
     struct topic topics[TOPICS];
+    struct topic *last; /* the one that was used last; NULL: none */
 };
 
 /* Making. ---------------------------------------------------------------- */
@@ -151,9 +152,13 @@ rd_kafka_event_t *kafka_producer_event(struct kafka_producer *p) {
 /* Messages. -------------------------------------------------------------- */
 
 static rd_kafka_topic_t *topic_of(struct kafka_producer *p, struct span name) {
+    if (p->last && span_equal(p->last->name, name))
+        return p->last->handle;
     struct topic *t = &p->topics[hash_bytes(&p->key, name) % TOPICS];
-    if (t->handle && span_equal(t->name, name))
+    if (t->handle && span_equal(t->name, name)) {
+        p->last = t;
         return t->handle;
+    }
     char text[KAFKA_TOPIC_MAX + 1];
     ASSERT(name.len <= KAFKA_TOPIC_MAX);
     memcpy(text, name.data, name.len);

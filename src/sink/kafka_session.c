@@ -179,6 +179,17 @@ static void on_error(struct kafka_session *s, rd_kafka_event_t *event, int64_t n
     error_set(&s->word, ERROR_RETRY, "%s", text);
 }
 
+/* What isn't an error to the library may still be why nothing moves: no producer id, a request that timed out. */
+static void on_log(struct kafka_session *s, rd_kafka_event_t *event) {
+    const char *facility, *text;
+    int level;
+    if (rd_kafka_event_log(event, &facility, &text, &level) < 0 || level > LOG_LEVEL_WARNING ||
+        strcmp(facility, "CONFWARN") == 0)
+        return;
+    const char *behind_thread = strstr(text, "]: ");
+    error_set(&s->word, ERROR_RETRY, "%s", behind_thread ? behind_thread + 3 : text);
+}
+
 static void on_event(struct kafka_session *s, rd_kafka_event_t *event, int64_t now_us) {
     switch (rd_kafka_event_type(event)) {
     case RD_KAFKA_EVENT_DR:
@@ -186,6 +197,9 @@ static void on_event(struct kafka_session *s, rd_kafka_event_t *event, int64_t n
         break;
     case RD_KAFKA_EVENT_ERROR:
         on_error(s, event, now_us);
+        break;
+    case RD_KAFKA_EVENT_LOG:
+        on_log(s, event);
         break;
     default:
         break;
@@ -230,8 +244,10 @@ static void look_for_topic(struct kafka_session *s, int64_t now_us) {
 
 int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *reterr) {
     look_for_topic(s, now_us);
+    s->cold = s->cold && now_us < s->cold_until_us;
     read_events(s, now_us);
     look_for_stall(s, now_us);
+    kafka_burst_turn(&s->burst, confirms_open(s->confirms), now_us);
     if (!s->failing || s->more_to_read)
         return 0;
     if (s->failed < confirms_open(s->confirms) && now_us < s->give_up_us)
@@ -250,13 +266,17 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
         return CLOCK_NEVER;
     if (s->failing)
         return s->failed < confirms_open(s->confirms) ? s->give_up_us : 0;
-    return s->stalled ? CLOCK_NEVER : confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
+    int64_t due_us = s->stalled ? CLOCK_NEVER : confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
+    int64_t burst_us = kafka_burst_deadline_us(&s->burst);
+    if (s->cold && s->cold_until_us < due_us)
+        due_us = s->cold_until_us;
+    return burst_us < due_us ? burst_us : due_us;
 }
 
 /* Publishing. ------------------------------------------------------------ */
 
 bool kafka_session_ready(const struct kafka_session *s) {
-    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0)
+    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0 || !kafka_burst_is_open(&s->burst))
         return false;
     if (kafka_suspects_alone(&s->suspects))
         return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
@@ -298,8 +318,9 @@ static int build(struct kafka_session *s, const struct event *e, const struct de
 
 /* What the broker would say no to, and to the whole batch. */
 static int check_fit(const struct kafka_message *m, const struct kafka_topic *topic, struct error *reterr) {
-    if (m->partition >= topic->partitions) {
-        error_set(reterr, ERROR_RETRY, "topic %.*s has no partition %d", SPAN_ARGS(topic->name), m->partition);
+    int32_t least = m->partition == KAFKA_PARTITION_BY_KEY ? 0 : m->partition;
+    if (least >= topic->partitions) {
+        error_set(reterr, ERROR_RETRY, "topic %.*s has no partition %d", SPAN_ARGS(topic->name), least);
         return SINK_E_RETRY;
     }
     if (topic->compacted && span_absent(m->key)) {
@@ -345,11 +366,15 @@ static int32_t choose_partition(const struct kafka_session *s, const struct kafk
     return s->partitioner->choose(NULL, m->key.data ? m->key.data : "", m->key.len, topic->partitions, NULL, NULL);
 }
 
-static int find_partition(struct kafka_session *s, const struct kafka_topic *topic, int64_t now_us, uint32_t *ret_place) {
+static int find_partition(struct kafka_session *s, const struct kafka_topic *topic, int64_t now_us, uint32_t *ret_place,
+                          struct error *reterr) {
     s->message.partition = choose_partition(s, topic);
     int result = kafka_partitions_find(s->partitions, topic->name, s->message.partition, ret_place);
     if (result < 0 || kafka_partitions_takes(s->partitions, *ret_place, now_us))
         return result;
+    s->cold_until_us = kafka_partitions_sent_us(s->partitions, *ret_place) + s->options->ack_timeout_us;
+    if (now_us >= s->cold_until_us)
+        return retry(topic->name, "the first message to its partition is not confirmed yet", reterr);
     s->cold = true;
     s->cold_place = *ret_place;
     return SINK_E_BUSY;
@@ -364,8 +389,9 @@ static int produce(struct kafka_session *s, const struct kafka_topic *topic, uin
     if (kafka_suspects_alone(&s->suspects))
         kafka_suspects_sent_alone(&s->suspects, &s->message);
     s->places[tag & s->place_mask] = place;
-    kafka_partitions_sent(s->partitions, place);
+    kafka_partitions_sent(s->partitions, place, now_us);
     confirms_publish(s->confirms, token, now_us);
+    kafka_burst_publish(&s->burst);
     return 0;
 }
 
@@ -380,12 +406,13 @@ int kafka_session_publish(struct kafka_session *s, const struct event *e, const 
         result = check_fit(&s->message, topic, reterr);
     uint32_t place = 0;
     if (result == 0)
-        result = find_partition(s, topic, now_us, &place);
+        result = find_partition(s, topic, now_us, &place, reterr);
     return result == 0 ? produce(s, topic, place, token, now_us, reterr) : result;
 }
 
 void kafka_session_flush(struct kafka_session *s) {
     s->turn = s->turn == INT32_MAX ? 0 : s->turn + 1;
+    kafka_burst_end(&s->burst);
 }
 
 /* Outcomes. -------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #define PENSTOCK_SINK_KAFKA_SESSION_H
 
 #include "sink/confirms.h"
+#include "sink/kafka_burst.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
 #include "sink/kafka_partitions.h"
@@ -19,6 +20,7 @@ struct kafka_session {
     struct kafka_topics *topics; /* borrowed */
     struct kafka_producer *producer; /* NULL: down */
     bool more_to_read;
+    struct kafka_burst burst;
 
     struct confirms *confirms;
     struct kafka_message message;
@@ -27,8 +29,9 @@ struct kafka_session {
     struct kafka_partitions *partitions;
     uint32_t *places; /* by tag: where it went; a power of two of them */
     uint64_t place_mask;
-    bool cold;           /* a partition has to confirm before anything is submitted: */
-    uint32_t cold_place;
+    bool cold;           /* a partition has to confirm before anything is submitted, */
+    uint32_t cold_place; /* this one; */
+    int64_t cold_until_us; /* but from then on only what goes there waits */
     struct error lost; /* why */
 
     bool failing;

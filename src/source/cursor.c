@@ -1,4 +1,4 @@
-/* cursor: a place in the stream of a table in mode snapshot, and its text */
+/* cursor: a place in the stream of a table, and its text */
 #include "source/cursor.h"
 
 #include <errno.h>
@@ -61,15 +61,15 @@ bool cursor_check_snapshot(struct span snapshot) {
 
 /* The members as they were written; kind is looked at when all are there. */
 struct members {
-    struct json_value v, mode, s, n, position, end;
+    struct json_value v, mode, s, n, position, end, open;
 };
 
 static struct json_value *member_place(struct members *m, const struct json_value *name) {
     const struct {
         const char *name;
         struct json_value *place;
-    } known[] = {{"v", &m->v}, {"mode", &m->mode},         {"s", &m->s},
-                 {"n", &m->n}, {"position", &m->position}, {"end", &m->end}};
+    } known[] = {{"v", &m->v},     {"mode", &m->mode}, {"s", &m->s},   {"n", &m->n},
+                 {"position", &m->position}, {"end", &m->end},   {"open", &m->open}};
     for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
         if (span_is(name->text, known[i].name))
             return known[i].place;
@@ -106,12 +106,18 @@ static bool is_integer(const struct json_value *v, int64_t *ret_value) {
     return v->kind == JSON_NUMBER && !span_absent(v->text) && json_read_integer(v, ret_value) == 0;
 }
 
+static bool has(const struct json_value *v) {
+    return !span_absent(v->text);
+}
+
 static const char *read_places(const struct members *m, struct cursor *ret_cursor) {
     struct cursor c = {.s = m->s.text};
+    if (has(&m->open))
+        return "it has \"open\", which belongs to mode gaps";
     if (!is_snapshot(&m->s))
         return "its \"s\" is no snapshot";
-    if (span_absent(m->n.text)) {
-        if (!span_absent(m->position.text) || !span_absent(m->end.text))
+    if (!has(&m->n)) {
+        if (has(&m->position) || has(&m->end))
             return "it has \"position\" or \"end\", but no \"n\"";
         *ret_cursor = c;
         return NULL;
@@ -127,29 +133,30 @@ static const char *read_places(const struct members *m, struct cursor *ret_curso
     return NULL;
 }
 
-static const char *read_cursor(struct span text, struct cursor *ret_cursor) {
-    struct members m = {0};
+/* What all cursors have. */
+static const char *read_start(struct span text, struct members *ret_members, enum source_mode *ret_mode) {
     int64_t version;
-    if (text.len > CURSOR_TEXT_MAX)
+    if (text.len > CURSOR_GAPS_TEXT_MAX)
         return "it is longer than any cursor";
     /* The version comes first: a newer cursor may have other members. */
-    const char *wrong = read_members(text, &m);
-    if (is_integer(&m.v, &version) && version > CURSOR_VERSION)
+    const char *wrong = read_members(text, ret_members);
+    if (is_integer(&ret_members->v, &version) && version > CURSOR_VERSION)
         return "a newer version of Penstock wrote it; use that one";
     if (wrong)
         return wrong;
-    if (!is_integer(&m.v, &version) || version != CURSOR_VERSION)
+    if (!is_integer(&ret_members->v, &version) || version != CURSOR_VERSION)
         return "its version (\"v\") is missing or unknown";
-    if (m.mode.kind != JSON_STRING || !span_is(m.mode.text, "snapshot"))
-        return "its \"mode\" is not \"snapshot\"";
-    return read_places(&m, ret_cursor);
+    if (ret_members->mode.kind == JSON_STRING && span_is(ret_members->mode.text, "snapshot"))
+        *ret_mode = SOURCE_MODE_SNAPSHOT;
+    else if (ret_members->mode.kind == JSON_STRING && span_is(ret_members->mode.text, "gaps"))
+        *ret_mode = SOURCE_MODE_GAPS;
+    else
+        return "its \"mode\" is neither \"snapshot\" nor \"gaps\"";
+    return NULL;
 }
 
-int cursor_parse(struct span text, struct cursor *ret_cursor, struct error *reterr) {
+static int refuse(struct span text, const char *wrong, struct error *reterr) {
     struct span shown = {text.data, text.len < SHOWN_BYTES ? text.len : SHOWN_BYTES};
-    const char *wrong = read_cursor(text, ret_cursor);
-    if (!wrong)
-        return 0;
     error_set(reterr, ERROR_CONFIG,
               "the cursor '%.*s%s' of the checkpoint can't be read: %s; put the right value back, or delete the "
               "checkpoint's row to begin anew from the configured start",
@@ -157,8 +164,107 @@ int cursor_parse(struct span text, struct cursor *ret_cursor, struct error *rete
     return -EINVAL;
 }
 
+int cursor_mode(struct span text, enum source_mode *ret_mode, struct error *reterr) {
+    struct members m = {0};
+    const char *wrong = read_start(text, &m, ret_mode);
+    return wrong ? refuse(text, wrong, reterr) : 0;
+}
+
+int cursor_parse(struct span text, struct cursor *ret_cursor, struct error *reterr) {
+    struct members m = {0};
+    enum source_mode mode;
+    const char *wrong = read_start(text, &m, &mode);
+    if (!wrong && mode != SOURCE_MODE_SNAPSHOT)
+        wrong = "its \"mode\" is not \"snapshot\"";
+    if (!wrong)
+        wrong = read_places(&m, ret_cursor);
+    return wrong ? refuse(text, wrong, reterr) : 0;
+}
+
 bool cursor_equal(const struct cursor *a, const struct cursor *b) {
     if (!span_equal(a->s, b->s) || span_absent(a->n) != span_absent(b->n))
         return false;
     return span_absent(a->n) || (span_equal(a->n, b->n) && a->position == b->position && a->end == b->end);
+}
+
+/* Mode gaps. ---------------------------------------------------------------- */
+
+void cursor_gaps_done(struct cursor_gaps *cursor) {
+    ranges_done(&cursor->open);
+}
+
+int cursor_print_gaps(const struct cursor_gaps *c, struct buf *b) {
+    ASSERT(c->open.count <= CURSOR_OPEN_MAX);
+    ASSERT(c->position != INT64_MIN || c->open.count == 0);
+    int r = buf_addf(b, "{\"v\": %d, \"mode\": \"gaps\", \"position\": ", CURSOR_VERSION);
+    if (r == 0)
+        r = c->position == INT64_MIN ? buf_addf(b, "null") : buf_addf(b, "%" PRId64, c->position);
+    if (r == 0)
+        r = buf_addf(b, ", \"open\": [");
+    for (size_t i = 0; r == 0 && i < c->open.count; i++) {
+        ASSERT(c->open.items[i].last < c->position);
+        ASSERT(i == 0 || c->open.items[i].first > c->open.items[i - 1].last + 1);
+        r = buf_addf(b, "%s\"", i > 0 ? ", " : "");
+        if (r == 0)
+            r = range_print(c->open.items[i], b);
+        if (r == 0)
+            r = buf_add_char(b, '"');
+    }
+    return r ? r : buf_addf(b, "]}");
+}
+
+/* 0; -ENOMEM; else *ret_wrong. */
+static int read_open(const struct json_value *open, struct cursor_gaps *c, const char **ret_wrong) {
+    struct json_walk walk;
+    struct json_value item;
+    *ret_wrong = "its \"open\" is no list of ranges below its \"position\", like [\"5\", \"7-9\"]";
+    if (!has(open) || json_walk_array(&walk, open->text) != 0)
+        return -EINVAL;
+    for (;;) {
+        int64_t end = c->open.count ? c->open.items[c->open.count - 1].last + 1 : INT64_MIN;
+        struct range range;
+        int r = json_walk_next(&walk, NULL, &item);
+        if (r == JSON_E_END)
+            return 0;
+        if (r != 0 || item.kind != JSON_STRING || item.escaped || c->open.count == CURSOR_OPEN_MAX ||
+            range_parse(item.text, &range) != 0 || range.last >= c->position || (end != INT64_MIN && range.first <= end))
+            return -EINVAL;
+        r = ranges_add(&c->open, range);
+        if (r)
+            return r;
+    }
+}
+
+static int read_gaps(const struct members *m, struct cursor_gaps *c, const char **ret_wrong) {
+    bool nothing = has(&m->position) && m->position.kind == JSON_NULL;
+    *ret_wrong = "it has members of mode snapshot";
+    if (has(&m->s) || has(&m->n) || has(&m->end))
+        return -EINVAL;
+    *ret_wrong = "its \"position\" is no integer";
+    c->position = INT64_MIN;
+    if (!nothing && (!is_integer(&m->position, &c->position) || c->position == INT64_MIN || c->position == INT64_MAX))
+        return -EINVAL;
+    return read_open(&m->open, c, ret_wrong);
+}
+
+int cursor_parse_gaps(struct span text, struct cursor_gaps *ret_cursor, struct error *reterr) {
+    struct members m = {0};
+    enum source_mode mode;
+    struct cursor_gaps c = {0};
+    const char *wrong = read_start(text, &m, &mode);
+    int r = -EINVAL;
+    if (!wrong && mode != SOURCE_MODE_GAPS)
+        wrong = "its \"mode\" is not \"gaps\"";
+    else if (!wrong)
+        r = read_gaps(&m, &c, &wrong);
+    if (r == 0)
+        *ret_cursor = c;
+    else
+        cursor_gaps_done(&c);
+    return r == -EINVAL ? refuse(text, wrong, reterr) : r;
+}
+
+bool cursor_equal_gaps(const struct cursor_gaps *a, const struct cursor_gaps *b) {
+    return a->position == b->position && a->open.count == b->open.count &&
+           (a->open.count == 0 || memcmp(a->open.items, b->open.items, a->open.count * sizeof *a->open.items) == 0);
 }

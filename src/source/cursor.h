@@ -1,12 +1,14 @@
-/* cursor: a place in the stream of a table in mode snapshot, and its text */
+/* cursor: a place in the stream of a table, and its text */
 #ifndef PENSTOCK_SOURCE_CURSOR_H
 #define PENSTOCK_SOURCE_CURSOR_H
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/span.h"
+#include "source/range.h"
+#include "source/source.h"
 
-/* Everything visible in snapshot `s` is done. In a target (`n` present) also
+/* Of mode snapshot. Everything visible in snapshot `s` is done. In a target (`n` present) also
  * what is visible in `n` and stands at `position` or below; no row of that
  * target stands above `end`. Snapshots are pg_snapshot's own text
  * ("10:20:10,11"); borrowed.
@@ -32,6 +34,28 @@ int cursor_print(const struct cursor *cursor, struct buf *b) MUST_CHECK;
 int cursor_parse(struct span text, struct cursor *ret_cursor, struct error *reterr) MUST_CHECK;
 
 bool cursor_equal(const struct cursor *a, const struct cursor *b);
+
+/* Of mode gaps. Everything up to `position` is done but what stands in `open`
+ * (sorted, no two touch). position INT64_MIN: nothing has been read.
+ *
+ *   {"v": 1, "mode": "gaps", "position": 100, "open": ["5", "7-9"]}
+ *   {"v": 1, "mode": "gaps", "position": null, "open": []} */
+struct cursor_gaps {
+    int64_t position;
+    struct ranges open; /* owned */
+};
+
+#define CURSOR_OPEN_MAX 120000 /* ranges */
+#define CURSOR_GAPS_TEXT_MAX (256 + CURSOR_OPEN_MAX * (RANGE_TEXT_MAX + 4))
+
+void cursor_gaps_done(struct cursor_gaps *cursor);
+int cursor_print_gaps(const struct cursor_gaps *cursor, struct buf *b) MUST_CHECK;
+/* As cursor_parse; -ENOMEM too. To be done by cursor_gaps_done when 0. */
+int cursor_parse_gaps(struct span text, struct cursor_gaps *ret_cursor, struct error *reterr) MUST_CHECK;
+bool cursor_equal_gaps(const struct cursor_gaps *a, const struct cursor_gaps *b);
+
+/* Which of both a text is. 0; -EINVAL with *reterr as above. */
+int cursor_mode(struct span text, enum source_mode *ret_mode, struct error *reterr) MUST_CHECK;
 
 /* Is it "xmin:xmax:xip,xip" as PostgreSQL prints it (ascending, within bounds)? */
 bool cursor_check_snapshot(struct span snapshot);

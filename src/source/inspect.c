@@ -221,10 +221,17 @@ static void look_at_relation(struct inspect *in) {
     if (is_true(v[7]))
         find(in, REFUSES, "row-level security of %s would hide rows from role %s: ALTER ROLE %s BYPASSRLS;", w.table.data,
              w.role.data, w.role.data);
-    if (is_true(v[9]))
-        find(in, REFUSES, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction "
-             "ids and would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
-             "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
+    in->subscribed = is_true(v[9]);
+}
+
+enum source_mode inspect_mode(const struct inspect *in) {
+    if (in->table->mode != SOURCE_MODE_DEFAULT)
+        return in->table->mode;
+    return table_column(in->table, TABLE_TRANSACTION_ID)->found ? SOURCE_MODE_SNAPSHOT : SOURCE_MODE_GAPS;
+}
+
+static bool in_snapshot_mode(const struct inspect *in) {
+    return inspect_mode(in) == SOURCE_MODE_SNAPSHOT;
 }
 
 static void look_at_column(struct inspect *in) {
@@ -273,8 +280,8 @@ static void judge_transaction_id(struct inspect *in, const struct table_column *
 }
 
 static void judge_absent(struct inspect *in, const struct table_column *c, const struct words *w) {
-    if (c->role == TABLE_TRANSACTION_ID)
-        find(in, REFUSES, "%s has no transaction-id column %s, without which a late commit can't be told from none: "
+    if (c->role == TABLE_TRANSACTION_ID && c->needed)
+        find(in, REFUSES, "%s has no transaction-id column %s, which mode snapshot needs (mode gaps does not): "
              "ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT pg_current_xact_id(); %s %s (%s, %s);",
              w->table.data, w->xid.data, w->table.data, w->xid.data, create_index(in), w->table.data, w->xid.data,
              w->position.data);
@@ -288,6 +295,8 @@ static void judge_column(struct inspect *in, const struct table_column *c, const
         judge_absent(in, c, w);
         return;
     }
+    if (c->role == TABLE_TRANSACTION_ID && !in_snapshot_mode(in))
+        return;
     const char *allowed = table_unfit(c->role, c->oid);
     if (allowed)
         find(in, REFUSES, "column \"%s\" of %s is of type %s; as %s it must be %s", c->column, w->table.data, c->type, key_of(c),
@@ -309,6 +318,10 @@ static void judge_columns(struct inspect *in) {
         judge_column(in, c, &w);
         readable &= !c->found || c->readable;
     }
+    if (in->subscribed && in_snapshot_mode(in))
+        find(in, REFUSES, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction "
+             "ids and would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
+             "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
     if (!readable)
         find(in, REFUSES, "role %s may not read %s: GRANT SELECT ON %s TO %s;", w.role.data, w.table.data, w.table.data,
              w.role.data);
@@ -320,7 +333,7 @@ static void look_at_indexes(struct inspect *in) {
     const struct table_column *xid = table_column(in->table, TABLE_TRANSACTION_ID);
     if (find_words(in, &w) != 0)
         return;
-    if (xid->found && position->found && !is_true(pgconn_value(in->tail, 0)))
+    if (in_snapshot_mode(in) && xid->found && position->found && !is_true(pgconn_value(in->tail, 0)))
         find(in, WARNS, "%s has no index on (%s, %s), so each read looks at all rows: %s %s (%s, %s);", w.table.data, w.xid.data,
              w.position.data, create_index(in), w.table.data, w.xid.data, w.position.data);
     if (position->found && !is_true(pgconn_value(in->tail, 1)))
@@ -371,7 +384,7 @@ static enum inspect_step step_after(struct inspect *in) {
         judge_columns(in);
         return INSPECT_INDEXES;
     case INSPECT_INDEXES:
-        return in->refused ? INSPECT_ENDED : INSPECT_ROWS;
+        return in->refused || !in_snapshot_mode(in) ? INSPECT_ENDED : INSPECT_ROWS;
     case INSPECT_ROWS:
     case INSPECT_ENDED:
         break;

@@ -25,6 +25,7 @@ struct inspect {
     unsigned findings;
     int failure; /* of ours: -ENOMEM */
     bool refused;
+    bool subscribed; /* the table is filled by logical replication */
     struct error first; /* of the findings that refuse */
     char system_identifier[24];
     char server[PGCONN_SERVER_MAX];
@@ -44,5 +45,8 @@ int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) MUST
 #define INSPECT_E_LOST 4    /* the connection is gone: *reterr */
 /* 0: fit (note: warnings). -ENOMEM; -EMSGSIZE (a column's name that can't be one). */
 int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* In which mode the table as it was found is tailed, unless a checkpoint says otherwise. */
+enum source_mode inspect_mode(const struct inspect *in);
 
 #endif

@@ -6,10 +6,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
-
-/* The average row is a moving one: a new row counts for a sixteenth. */
-#define AVERAGE_WEIGHT 16
-#define AVERAGE_START 1024 /* bytes, before any row was seen */
+#include "source/portion.h"
 
 static_assert(PLAN_TARGETS_MAX >= 3, "a target in the middle is neither the oldest nor the newest");
 
@@ -39,9 +36,7 @@ struct plan {
     int64_t first;
 
     enum stage stage;
-    uint32_t events; /* left of the demand */
-    uint64_t bytes;
-    bool any_kept;
+    struct portion portion;
     bool caught_up;
 
     struct plan_statement asked;
@@ -52,7 +47,6 @@ struct plan {
     int64_t small_end;
     bool small_overflow;
 
-    uint64_t average; /* bytes of a row */
     bool any_dropped;
     uint64_t dropped;
 };
@@ -67,7 +61,7 @@ int plan_new(struct plan **ret_plan) {
     }
     p->small_n = BUF_INIT(CURSOR_SNAPSHOT_MAX);
     p->next_number = 1;
-    p->average = AVERAGE_START;
+    portion_init(&p->portion);
     *ret_plan = p;
     return 0;
 }
@@ -185,21 +179,9 @@ struct plan_mark plan_mark(const struct plan *p) {
 void plan_want(struct plan *p, uint32_t events, uint64_t bytes) {
     ASSERT(p->stage == STAGE_RESTING);
     ASSERT(p->count > 0);
-    ASSERT(events > 0);
-    p->events = events;
-    p->bytes = bytes;
-    p->any_kept = false;
+    portion_want(&p->portion, events, bytes);
     p->caught_up = false;
     p->stage = STAGE_READY;
-}
-
-static uint32_t next_limit(const struct plan *p) {
-    uint64_t limit = p->bytes / p->average;
-    if (limit > p->events)
-        limit = p->events;
-    if (limit > PLAN_LIMIT_MAX)
-        limit = PLAN_LIMIT_MAX;
-    return limit ? (uint32_t)limit : 1;
 }
 
 static enum plan_kind next_kind(struct plan *p) {
@@ -222,7 +204,7 @@ bool plan_next(struct plan *p, struct plan_statement *ret_statement) {
     }
     const struct target *t = newest(p);
     enum plan_kind kind = next_kind(p);
-    p->asked = (struct plan_statement){.kind = kind, .limit = next_limit(p)};
+    p->asked = (struct plan_statement){.kind = kind, .limit = portion_limit(&p->portion)};
     if (kind == PLAN_SMALL) {
         p->asked.s = buf_span(&t->n);
     } else {
@@ -281,14 +263,8 @@ static bool fits_question(const struct plan *p, int64_t position) {
 
 static bool has_room(const struct plan *p, int64_t position, uint64_t bytes) {
     /* Rows of one position can't be told apart by a place: they go together. */
-    bool same_place = p->any_kept && p->rows > 0 && position == p->row_position;
-    return same_place || !p->any_kept || (p->events > 0 && bytes <= p->bytes);
-}
-
-static void note_size(struct plan *p, uint64_t bytes) {
-    p->average = p->average - p->average / AVERAGE_WEIGHT + bytes / AVERAGE_WEIGHT;
-    if (p->average == 0)
-        p->average = 1;
+    bool same_place = p->portion.any_kept && p->rows > 0 && position == p->row_position;
+    return same_place || portion_has_room(&p->portion, bytes);
 }
 
 int plan_row(struct plan *p, int64_t position, uint64_t bytes, bool *ret_keep) {
@@ -301,16 +277,12 @@ int plan_row(struct plan *p, int64_t position, uint64_t bytes, bool *ret_keep) {
         if (r)
             return r;
     }
-    note_size(p, bytes);
+    portion_row(&p->portion, bytes, keep);
     p->rows++;
     p->row_position = position;
     p->cut = !keep;
-    if (keep) {
+    if (keep)
         p->position = position;
-        p->any_kept = true;
-        p->events -= p->events > 0;
-        p->bytes -= bytes < p->bytes ? bytes : p->bytes;
-    }
     ASSERT(p->position <= newest(p)->end || p->position == INT64_MAX);
     *ret_keep = keep;
     return 0;

@@ -13,7 +13,6 @@
  * asks PostgreSQL (or the simulation its model) for what it returns. Allocates
  * only while snapshots get longer than ever before. One thread. */
 
-#define PLAN_LIMIT_MAX 1000 /* rows of one statement */
 #define PLAN_TARGETS_MAX 64
 
 /* How a running transaction appears: its id is in the list of a snapshot, or at

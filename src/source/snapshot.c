@@ -7,115 +7,21 @@
 
 #include "base/log.h"
 
-#define SQL_MAX_BYTES (256 * 1024)
-
-/* Pieces of SQL that all statements share. The table is `e`, what a piece calls
- * c0, c1 … are the wanted columns as they are stored: large ones travel as
- * pointers through sorts and materialized parts, and are loaded behind the limit. */
+/* What this mode needs beyond the columns. */
 struct pieces {
-    struct buf from;     /* "s"."t" AS e */
-    struct buf stored;   /* e."position" AS p, e."id" AS c0, … */
-    struct buf names;    /* p, c0, … */
-    struct buf nulls;    /* , NULL, NULL … */
-    struct buf out;      /* , q.p::int8, q.c1 … */
-    struct buf lateral;  /* data as text, converted once */
-    struct buf position; /* e."position" */
-    struct buf xid;      /* e."xid", as it is indexed */
-    const char *xid8;    /* format of a column -> xid8 */
+    const struct columns *c;
+    struct buf xid;        /* e."xid", as it is indexed */
+    const char *xid8;      /* format of a column -> xid8 */
     const char *from_xid8; /* cast of an xid8 to the column's type */
 };
 
-static void pieces_done(struct pieces *p) {
-    struct buf *all[] = {&p->from, &p->stored, &p->names, &p->nulls, &p->out, &p->lateral, &p->position, &p->xid};
-    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
-        buf_done(all[i]);
-}
-
-static int add_column(struct buf *b, const char *before, const struct table_column *c) {
-    int r = buf_addf(b, "%s", before);
-    return r ? r : pgconn_quote_identifier(span_of(c->column), b);
-}
-
-/* Is octet_length known without loading a value of that type? */
-static bool has_stored_length(uint32_t oid) {
-    return oid == TABLE_OID_TEXT || oid == TABLE_OID_VARCHAR || oid == TABLE_OID_BPCHAR || oid == TABLE_OID_BYTEA;
-}
-
-static int add_out(struct snapshot_sql *s, struct pieces *p, enum row_role role, enum row_form form, struct span name,
-                   const char *expression) {
-    s->columns[s->count++] = (struct row_column){role, form, name};
-    int r = buf_addf(&p->out, ", %s", expression);
-    return r ? r : buf_addf(&p->nulls, ", NULL");
-}
-
-/* The data itself if it isn't too large, and its size. */
-static int add_data(struct snapshot_sql *s, struct pieces *p, const struct table_column *c, size_t index,
-                    int64_t max_data_bytes) {
-    char value[32], expression[160];
-    bool cast;
-    enum row_form form = table_form(c->oid, &cast);
-    int r = 0;
-    if (has_stored_length(c->oid)) {
-        snprintf(value, sizeof value, "q.c%zu", index);
-    } else {
-        snprintf(value, sizeof value, "d.t");
-        r = buf_addf(&p->lateral, " CROSS JOIN LATERAL (SELECT q.c%zu::text AS t OFFSET 0) d", index);
-        form = form == ROW_FORM_JSONB ? ROW_FORM_JSON : form;
-    }
-    snprintf(expression, sizeof expression, "CASE WHEN octet_length(%s) <= %" PRId64 " THEN %s END", value, max_data_bytes,
-             value);
-    if (r == 0)
-        r = add_out(s, p, ROW_DATA, form, SPAN_ABSENT, expression);
-    snprintf(expression, sizeof expression, "octet_length(%s)", value);
-    return r ? r : add_out(s, p, ROW_DATA_BYTES, ROW_FORM_INT4, SPAN_ABSENT, expression);
-}
-
-static int add_value(struct snapshot_sql *s, struct pieces *p, const struct table_column *c, size_t index,
-                     int64_t max_data_bytes) {
-    char expression[48];
-    bool cast;
-    enum row_form form = table_form(c->oid, &cast);
-    int r = add_column(&p->stored, ", e.", c);
-    if (r == 0)
-        r = buf_addf(&p->stored, " AS c%zu", index);
-    if (r == 0)
-        r = buf_addf(&p->names, ", c%zu", index);
-    if (r)
-        return r;
-    if (c->role == ROW_DATA)
-        return add_data(s, p, c, index, max_data_bytes);
-    snprintf(expression, sizeof expression, "q.c%zu%s", index, cast ? "::text" : "");
-    return add_out(s, p, (enum row_role)c->role, form, c->attribute, expression);
-}
-
-static int add_position(struct snapshot_sql *s, struct pieces *p, const struct table_column *c) {
-    s->position = s->count;
-    int r = add_column(&p->position, "e.", c);
-    if (r == 0)
-        r = buf_addf(&p->stored, "%.*s AS p", SPAN_ARGS(buf_span(&p->position)));
-    if (r == 0)
-        r = buf_addf(&p->names, "p");
-    return r ? r : add_out(s, p, ROW_POSITION, ROW_FORM_INT8, SPAN_ABSENT, "q.p::int8");
-}
-
-static int make_pieces(struct snapshot_sql *s, struct pieces *p, const struct table *t, int64_t max_data_bytes) {
+static int make_pieces(struct pieces *p, const struct columns *columns, const struct table *t) {
     const struct table_column *xid = table_column(t, TABLE_TRANSACTION_ID);
     bool bigint = xid->oid == TABLE_OID_INT8;
+    p->c = columns;
     p->xid8 = bigint ? "::text::xid8" : "";
     p->from_xid8 = bigint ? "::text::bigint" : "";
-    int r = table_name_quote(&t->name, &p->from);
-    if (r == 0)
-        r = buf_addf(&p->from, " AS e");
-    if (r == 0)
-        r = add_column(&p->xid, "e.", xid);
-    if (r == 0)
-        r = add_position(s, p, table_column(t, ROW_POSITION));
-    for (size_t i = 0; r == 0 && i < t->count; i++) {
-        const struct table_column *c = &t->columns[i];
-        if (c->found && c->role != ROW_POSITION && c->role != TABLE_TRANSACTION_ID)
-            r = add_value(s, p, c, i, max_data_bytes);
-    }
-    return r;
+    return columns_add_name(&p->xid, "e.", xid);
 }
 
 #define TEXT(b) SPAN_ARGS(buf_span(&(b)))
@@ -130,7 +36,7 @@ static int make_start(struct snapshot_sql *s, const struct pieces *p) {
                     "SELECT pg_backend_pid(), pg_current_snapshot()::text,"
                     " pg_snapshot_xmax($1) > pg_snapshot_xmax(pg_current_snapshot()),"
                     " (SELECT max(%.*s)::int8 FROM %.*s)",
-                    TEXT(p->position), TEXT(p->from));
+                    TEXT(p->c->position), TEXT(p->c->from));
 }
 
 /* Appends the rows of the transactions that ran in $1 and no longer run in `n`,
@@ -138,13 +44,13 @@ static int make_start(struct snapshot_sql *s, const struct pieces *p) {
  * columns can answer: otherwise a walk over all positions may seem cheap. */
 static int add_ended(struct buf *b, const struct pieces *p, const char *n, const char *above, const char *upto,
                      const char *limit) {
-    struct span xid = buf_span(&p->xid), position = buf_span(&p->position);
+    struct span xid = buf_span(&p->xid), position = buf_span(&p->c->position);
     return buf_addf(b,
                     "SELECT r.* FROM (SELECT x%s AS x FROM pg_snapshot_xip($1) AS ran(x)"
                     " EXCEPT SELECT x%s FROM pg_snapshot_xip(%s) AS runs(x)) AS ended"
                     " CROSS JOIN LATERAL (SELECT %.*s FROM %.*s WHERE (%.*s, %.*s) > (ended.x, %s)"
                     " AND (%.*s, %.*s) <= (ended.x, %s) ORDER BY %.*s, %.*s LIMIT %s) r",
-                    p->from_xid8, p->from_xid8, n, TEXT(p->stored), TEXT(p->from), SPAN_ARGS(xid), SPAN_ARGS(position), above,
+                    p->from_xid8, p->from_xid8, n, TEXT(p->c->stored), TEXT(p->c->from), SPAN_ARGS(xid), SPAN_ARGS(position), above,
                     SPAN_ARGS(xid), SPAN_ARGS(position), upto, SPAN_ARGS(xid), SPAN_ARGS(position), limit);
 }
 
@@ -156,8 +62,8 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
                      " WHERE %.*s >= pg_snapshot_xmax($1)%s AND %.*s < pg_snapshot_xmax(" NOW ")%s"
                      " AND pg_visible_in_snapshot(%.*s%s, " NOW ")"
                      " ORDER BY %.*s, %.*s LIMIT $2 + 1) UNION ALL (",
-                     TEXT(p->stored), TEXT(p->from), TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->from_xid8, TEXT(p->xid),
-                     p->xid8, TEXT(p->xid), TEXT(p->position));
+                     TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->from_xid8, TEXT(p->xid),
+                     p->xid8, TEXT(p->xid), TEXT(p->c->position));
     if (r == 0)
         r = add_ended(b, p, NOW, LOWEST, HIGHEST, "$2 + 1");
     if (r)
@@ -169,7 +75,8 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
                     " CASE WHEN overflow THEN (SELECT max(%.*s) FROM %.*s) ELSE last END::int8%.*s FROM head"
                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM"
                     " (SELECT %.*s FROM found WHERE NOT (SELECT overflow FROM head) ORDER BY p OFFSET 0) q%.*s",
-                    TEXT(p->position), TEXT(p->from), TEXT(p->nulls), TEXT(p->out), TEXT(p->names), TEXT(p->lateral));
+                    TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->names),
+                    TEXT(p->c->lateral));
 }
 
 /* $1 S, $2 N, $3 position. The fence keeps the planner from walking all positions
@@ -178,8 +85,8 @@ static int make_first(struct snapshot_sql *s, const struct pieces *p) {
     return buf_addf(&s->first,
                     "SELECT pg_backend_pid(), NULL::text, NULL::bool, (SELECT min(p)::int8 FROM (SELECT %.*s AS p FROM %.*s"
                     " WHERE %.*s >= pg_snapshot_xmax($1)%s AND %.*s < pg_snapshot_xmax($2)%s AND %.*s + 0 > $3 OFFSET 0) r)",
-                    TEXT(p->position), TEXT(p->from), TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->from_xid8,
-                    TEXT(p->position));
+                    TEXT(p->c->position), TEXT(p->c->from), TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->from_xid8,
+                    TEXT(p->c->position));
 }
 
 /* $1 S, $2 N, $3 position, $4 end, $5 first, $6 limit. Transactions at or above
@@ -189,7 +96,7 @@ static int make_page(struct snapshot_sql *s, const struct pieces *p) {
     int r = buf_addf(b,
                      "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8%.*s"
                      " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM ((",
-                     TEXT(p->nulls), TEXT(p->out), TEXT(p->names));
+                     TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->names));
     if (r == 0)
         r = add_ended(b, p, "$2", "$3", "$4", "$6");
     if (r)
@@ -198,20 +105,21 @@ static int make_page(struct snapshot_sql *s, const struct pieces *p) {
                     ") UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s >= $5 AND %.*s > $3 AND %.*s <= $4"
                     " AND %.*s >= pg_snapshot_xmax($1)%s AND pg_visible_in_snapshot(%.*s%s, $2)"
                     " ORDER BY %.*s LIMIT $6)) u ORDER BY p LIMIT $6 OFFSET 0) q%.*s",
-                    TEXT(p->stored), TEXT(p->from), TEXT(p->position), TEXT(p->position), TEXT(p->position), TEXT(p->xid),
-                    p->from_xid8, TEXT(p->xid), p->xid8, TEXT(p->position), TEXT(p->lateral));
+                    TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->c->position), TEXT(p->c->position), TEXT(p->c->position),
+                    TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->xid8, TEXT(p->c->position), TEXT(p->c->lateral));
 }
 
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) {
     ASSERT(table_column(table, ROW_POSITION)->found);
     ASSERT(table_column(table, TABLE_TRANSACTION_ID)->found);
-    *s = (struct snapshot_sql){.start = BUF_INIT(SQL_MAX_BYTES),
-                               .small = BUF_INIT(SQL_MAX_BYTES),
-                               .first = BUF_INIT(SQL_MAX_BYTES),
-                               .page = BUF_INIT(SQL_MAX_BYTES)};
-    struct pieces p = {BUF_INIT(SQL_MAX_BYTES), BUF_INIT(SQL_MAX_BYTES), BUF_INIT(SQL_MAX_BYTES), BUF_INIT(SQL_MAX_BYTES),
-                       BUF_INIT(SQL_MAX_BYTES), BUF_INIT(SQL_MAX_BYTES), BUF_INIT(SQL_MAX_BYTES), BUF_INIT(SQL_MAX_BYTES)};
-    int r = make_pieces(s, &p, table, max_data_bytes);
+    *s = (struct snapshot_sql){.start = BUF_INIT(COLUMNS_SQL_MAX),
+                               .small = BUF_INIT(COLUMNS_SQL_MAX),
+                               .first = BUF_INIT(COLUMNS_SQL_MAX),
+                               .page = BUF_INIT(COLUMNS_SQL_MAX)};
+    struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX)};
+    int r = columns_init(&s->columns, table, max_data_bytes);
+    if (r == 0)
+        r = make_pieces(&p, &s->columns, table);
     if (r == 0)
         r = make_start(s, &p);
     if (r == 0)
@@ -220,7 +128,7 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
         r = make_first(s, &p);
     if (r == 0)
         r = make_page(s, &p);
-    pieces_done(&p);
+    buf_done(&p.xid);
     struct buf *all[] = {&s->start, &s->small, &s->first, &s->page};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);
@@ -230,6 +138,7 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
 }
 
 void snapshot_done(struct snapshot_sql *s) {
+    columns_done(&s->columns);
     buf_done(&s->start);
     buf_done(&s->small);
     buf_done(&s->first);

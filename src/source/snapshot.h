@@ -2,22 +2,16 @@
 #ifndef PENSTOCK_SOURCE_SNAPSHOT_H
 #define PENSTOCK_SOURCE_SNAPSHOT_H
 
+#include "source/columns.h"
 #include "source/plan.h"
-#include "source/table.h"
-
-/* First columns of every answer. Its first row is the head: there the backend's
- * pid is not NULL, and the row's columns are; in all others it is the reverse. */
-enum { SNAPSHOT_PID, SNAPSHOT_N, SNAPSHOT_FLAG, SNAPSHOT_NUMBER, SNAPSHOT_HEAD_COLUMNS };
 
 struct snapshot_sql {
-    /* Head: pid, now's snapshot, does the server lie before $1 (then: ahead), highest position. No rows.
+    /* Heads are mode.h's. Of start: pid, now's snapshot, does the server lie before $1 (then: ahead), highest position. No rows.
      * $1: a cursor's snapshot or NULL. */
     struct buf start;
     /* plan.h says what they return: N, overflow, end; -, -, first; -, -, -. */
     struct buf small, first, page;
-    struct row_column columns[TABLE_COLUMNS_MAX]; /* behind the head's */
-    size_t count;
-    size_t position; /* index into columns; always int8 */
+    struct columns columns; /* behind the head's */
 };
 
 /* Data over max_data_bytes is not loaded (NULL; its size is in ROW_DATA_BYTES).

@@ -2,12 +2,11 @@
 #include "source/source.h"
 
 #include <errno.h>
-#include <inttypes.h>
 
 #include "base/log.h"
+#include "source/cursor.h"
 #include "source/inspect.h"
-#include "source/plan.h"
-#include "source/snapshot.h"
+#include "source/mode.h"
 
 #define QUERY_CANCELED "57014" /* SQLSTATE */
 
@@ -17,7 +16,7 @@ enum state {
     STATE_FIT,      /* source_open may be called */
     STATE_STARTING, /* the start statement is out */
     STATE_OPEN,     /* source_want may be called */
-    STATE_READING,  /* a statement of the plan is out */
+    STATE_READING,  /* a statement of the mode is out */
     STATE_DRAINED,  /* it has ended; its cancelling is still to be confirmed */
     STATE_ENDING,   /* the read has ended; the place is to be told */
 };
@@ -35,23 +34,15 @@ struct source {
     struct pgconn *tail;
     struct table table;
     struct inspect inspect;
-    struct snapshot_sql sql;
-    struct plan *plan;
+    const struct mode_kind *chosen; /* by options and table; a cursor may choose otherwise */
+    struct mode *mode;              /* of the cursor; NULL before the first source_open */
     enum state state;
 
-    struct buf cursor; /* the text that source_open was given */
-    bool have_cursor;
     struct source_mark opened;
-    int backend_pid; /* that answered the start; another one means a pooler between us */
-
-    enum plan_kind asked;
-    bool answered; /* its head has come */
     enum cancel cancel;
     bool row_pending; /* source_row is valid, to be told */
     uint64_t dropped;
     struct source_mark told; /* the last place that the forwarder knows of */
-    struct span values[TABLE_COLUMNS_MAX];
-    struct row row;
 };
 
 /* Making. ------------------------------------------------------------------- */
@@ -63,11 +54,9 @@ int source_new(const struct source_options *options, struct pgconn *tail, struct
     s->options = options;
     s->tail = tail;
     s->state = STATE_CLOSED;
-    s->cursor = BUF_INIT(CURSOR_TEXT_MAX);
+    s->chosen = options->mode == SOURCE_MODE_GAPS ? &mode_gaps : &mode_snapshot;
     int r = table_init(&s->table, options);
     inspect_init(&s->inspect, tail, &s->table);
-    if (r == 0)
-        r = plan_new(&s->plan);
     if (r < 0) {
         source_free(s);
         return r;
@@ -76,14 +65,18 @@ int source_new(const struct source_options *options, struct pgconn *tail, struct
     return 0;
 }
 
+static void free_mode(struct source *s) {
+    if (s->mode)
+        s->mode->kind->free(s->mode);
+    s->mode = NULL;
+}
+
 void source_free(struct source *s) {
     if (!s)
         return;
-    snapshot_done(&s->sql);
+    free_mode(s);
     inspect_done(&s->inspect);
     table_done(&s->table);
-    plan_free(s->plan);
-    buf_done(&s->cursor);
     free(s);
 }
 
@@ -104,9 +97,15 @@ int source_inspect(struct source *s, int64_t now_us) {
     return r;
 }
 
-static enum source_signal failed(int r, struct error *reterr) {
-    error_set(reterr, ERROR_RETRY, "reading the event table: %s", strerrordesc_np(-r));
-    return SOURCE_FAILED;
+static const struct mode_kind *kind_of(enum source_mode mode) {
+    switch (mode) {
+    case SOURCE_MODE_GAPS:
+        return &mode_gaps;
+    case SOURCE_MODE_SNAPSHOT:
+    case SOURCE_MODE_DEFAULT:
+        break;
+    }
+    return &mode_snapshot;
 }
 
 static enum source_signal next_inspecting(struct source *s, int64_t now_us, struct error *reterr) {
@@ -123,113 +122,78 @@ static enum source_signal next_inspecting(struct source *s, int64_t now_us, stru
     default:
         break;
     }
-    if (r == 0) {
-        snapshot_done(&s->sql);
-        r = snapshot_init(&s->sql, &s->table, s->options->max_message_bytes);
+    if (r < 0) {
+        mode_failed(r, reterr);
+        return SOURCE_FAILED;
     }
-    if (r < 0)
-        return failed(r, reterr);
+    s->chosen = kind_of(inspect_mode(&s->inspect));
     s->state = STATE_FIT;
     return SOURCE_INSPECTED;
 }
 
-static struct span latest_snapshot(const struct cursor *c) {
-    return span_absent(c->n) ? c->s : c->n;
+/* A checkpoint stays in its mode: a table that gets its column later is read on as it was. */
+static int choose(struct source *s, struct span cursor, const struct mode_kind **ret_kind, struct error *reterr) {
+    enum source_mode written;
+    *ret_kind = s->chosen;
+    if (span_absent(cursor))
+        return 0;
+    if (cursor_mode(cursor, &written, reterr) != 0)
+        return SOURCE_E_CURSOR;
+    *ret_kind = kind_of(written);
+    bool possible = written != SOURCE_MODE_SNAPSHOT || table_column(&s->table, TABLE_TRANSACTION_ID)->found;
+    if (*ret_kind == s->chosen || (s->options->mode == SOURCE_MODE_DEFAULT && possible))
+        return 0;
+    error_set(reterr, ERROR_CONFIG, "the checkpoint was written in mode %s and can't be read in mode %s%s: set source: {mode: "
+              "%s}, or delete the checkpoint's row to begin anew from the configured start", (*ret_kind)->name,
+              s->chosen->name, possible ? "" : " (the table's transaction-id column is gone)", (*ret_kind)->name);
+    return SOURCE_E_CURSOR;
 }
 
-int source_open(struct source *s, struct span cursor, int64_t now_us, struct error *reterr) {
-    ASSERT(s->state == STATE_FIT);
-    struct cursor parsed = {0};
-    s->have_cursor = !span_absent(cursor);
-    buf_clear(&s->cursor);
-    if (s->have_cursor) {
-        if (cursor_parse(cursor, &parsed, reterr) != 0)
-            return SOURCE_E_CURSOR;
-        int r = buf_add_span(&s->cursor, cursor);
-        if (r)
-            return r;
-    }
-    s->state = STATE_STARTING;
-    return snapshot_send_start(&s->sql, s->tail, latest_snapshot(&parsed), now_us, reterr);
-}
-
-static int64_t read_int8(struct span value) {
-    uint64_t bits = 0;
-    ASSERT(value.len == 8);
-    for (size_t i = 0; i < 8; i++)
-        bits = bits << 8 | (unsigned char)value.data[i];
-    return (int64_t)bits;
-}
-
-static int read_int4(struct span value) {
-    uint32_t bits = 0;
-    ASSERT(value.len == 4);
-    for (size_t i = 0; i < 4; i++)
-        bits = bits << 8 | (unsigned char)value.data[i];
-    return (int)bits;
-}
-
-static bool read_bool(struct span value) {
-    return value.len == 1 && value.data[0] == 1;
-}
-
-/* What the configured start means now: rows that are visible at this moment and
- * stand below the first wanted position are done. */
-static struct cursor start_cursor(const struct source *s, struct span now, struct span highest) {
-    struct cursor beginning = {.s = CURSOR_BEGINNING}, all_done = {.s = now};
-    switch (s->options->start) {
-    case SOURCE_START_BEGINNING:
-        return beginning;
-    case SOURCE_START_NOW:
-        return all_done;
-    case SOURCE_START_POSITION:
-        break;
-    }
-    if (s->options->start_position == INT64_MIN)
-        return beginning;
-    int64_t position = s->options->start_position - 1;
-    if (span_absent(highest) || position >= read_int8(highest))
-        return all_done;
-    return (struct cursor){.s = CURSOR_BEGINNING, .n = now, .position = position, .end = read_int8(highest)};
-}
-
-static int open_plan(struct source *s, struct span now, struct span highest) {
-    struct cursor at;
-    struct error ignored;
-    if (s->have_cursor)
-        ASSERT(cursor_parse(buf_span(&s->cursor), &at, &ignored) == 0);
-    else
-        at = start_cursor(s, now, highest);
-    int r = plan_open(s->plan, &at);
+static int take_mode(struct source *s, const struct mode_kind *kind) {
+    int r = 0;
+    if (s->mode && s->mode->kind != kind)
+        free_mode(s);
+    if (!s->mode)
+        r = kind->make(&s->mode);
     if (r)
         return r;
-    struct plan_mark mark = plan_mark(s->plan);
-    s->opened = s->told = (struct source_mark){mark.position, mark.target};
-    return 0;
+    s->mode->kind = kind;
+    s->mode->options = s->options;
+    s->mode->tail = s->tail;
+    return kind->prepare(s->mode, &s->table);
 }
 
-static enum source_signal on_start(struct source *s, struct error *reterr) {
-    struct span now = pgconn_value(s->tail, SNAPSHOT_N);
-    s->backend_pid = read_int4(pgconn_value(s->tail, SNAPSHOT_PID));
-    if (read_bool(pgconn_value(s->tail, SNAPSHOT_FLAG))) {
-        error_set(reterr, ERROR_CONFIG,
-                  "the checkpoint lies beyond this server: its cursor %.*s knows of transactions that the server, now at "
-                  "%.*s, has not reached (restored from a backup?); what was sent since can't be known: delete the "
-                  "checkpoint's row to begin anew from the configured start",
-                  (int)(s->cursor.len < 200 ? s->cursor.len : 200), s->cursor.data, (int)(now.len < 100 ? now.len : 100),
-                  now.data);
+int source_open(struct source *s, struct span cursor, const struct source_retained *retained, int64_t now_us,
+                struct error *reterr) {
+    ASSERT(s->state == STATE_FIT);
+    const struct mode_kind *kind;
+    int r = choose(s, cursor, &kind, reterr);
+    if (r == 0)
+        r = take_mode(s, kind);
+    if (r)
+        return r;
+    s->state = STATE_STARTING;
+    return kind->open(s->mode, cursor, retained, now_us, reterr);
+}
+
+/* NONE: nothing to tell. */
+static enum source_signal signal_of(enum mode_answer answer) {
+    switch (answer) {
+    case MODE_AHEAD:
         return SOURCE_AHEAD;
-    }
-    if (!cursor_check_snapshot(now)) {
-        error_set(reterr, ERROR_RETRY, "the server's snapshot is over %d bytes long: too many transactions are running",
-                  CURSOR_SNAPSHOT_MAX);
+    case MODE_FAILED:
         return SOURCE_FAILED;
+    case MODE_LOST:
+        return SOURCE_LOST;
+    case MODE_GO_ON:
+    case MODE_ROW:
+    case MODE_CUT:
+        break;
     }
-    int r = open_plan(s, now, pgconn_value(s->tail, SNAPSHOT_NUMBER));
-    return r ? failed(r, reterr) : SOURCE_NONE;
+    return SOURCE_NONE;
 }
 
-static enum source_signal next_starting(struct source *s, struct error *reterr) {
+static enum source_signal next_starting(struct source *s, int64_t now_us, struct error *reterr) {
     for (;;) {
         int r = pgconn_fetch(s->tail, reterr);
         enum source_signal signal = SOURCE_NONE;
@@ -239,11 +203,12 @@ static enum source_signal next_starting(struct source *s, struct error *reterr) 
             return SOURCE_LOST;
         if (r == PGCONN_E_FAILED)
             return SOURCE_FAILED;
-        if (r == 0)
-            signal = on_start(s, reterr);
+        signal = signal_of(r == 0 ? s->mode->kind->start(s->mode, reterr)
+                                  : s->mode->kind->started(s->mode, now_us, reterr));
         if (signal != SOURCE_NONE)
             return signal;
         if (r == PGCONN_E_DONE) {
+            s->opened = s->told = s->mode->kind->mark(s->mode);
             s->state = STATE_OPEN;
             return SOURCE_OPENED;
         }
@@ -252,96 +217,55 @@ static enum source_signal next_starting(struct source *s, struct error *reterr) 
 
 /* Reading. ------------------------------------------------------------------ */
 
-static struct source_mark reached(const struct source *s) {
-    struct plan_mark mark = plan_mark(s->plan);
-    return (struct source_mark){mark.position, mark.target};
-}
-
-/* Sends what the plan asks next; without that the read has ended. 0; PGCONN_E_LOST. */
+/* Sends what the mode asks next; without that the read has ended. 0; PGCONN_E_LOST; -ENOMEM. */
 static int go_on(struct source *s, int64_t now_us, struct error *reterr) {
-    struct plan_statement statement;
     s->cancel = CANCEL_NONE;
-    s->answered = false;
-    if (!plan_next(s->plan, &statement)) {
+    s->mode->answered = false;
+    int r = s->mode->kind->next(s->mode, now_us, reterr);
+    if (r == MODE_E_END) {
         s->state = STATE_ENDING;
         return 0;
     }
-    s->asked = statement.kind;
     s->state = STATE_READING;
-    return snapshot_send(&s->sql, s->tail, &statement, now_us, reterr);
+    return r;
 }
 
 int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) {
     ASSERT(s->state == STATE_OPEN);
     struct error ignored;
-    plan_want(s->plan, events, bytes);
+    s->mode->kind->want(s->mode, events, bytes, now_us);
     return go_on(s, now_us, &ignored);
 }
 
-static enum source_signal misfit(struct error *reterr) {
-    error_set(reterr, ERROR_RETRY, "the database's answer does not fit what was asked (two rows with one position, or too "
-              "many transactions running?): connecting again");
-    return SOURCE_FAILED;
-}
-
 /* The head of an answer says whose answer it is. */
-static enum source_signal on_head(struct source *s, struct error *reterr) {
-    struct span number = pgconn_value(s->tail, SNAPSHOT_NUMBER);
-    int64_t value = span_absent(number) ? INT64_MIN : read_int8(number);
-    s->answered = true;
-    if (read_int4(pgconn_value(s->tail, SNAPSHOT_PID)) != s->backend_pid) {
-        error_set(reterr, ERROR_RETRY, "another backend answers on this connection (a pooler in transaction mode?), and what "
-                  "happened between is not known: loading the checkpoint again");
-        return SOURCE_LOST;
-    }
-    if (s->asked == PLAN_FIRST)
-        plan_first(s->plan, !span_absent(number), value);
-    if (s->asked != PLAN_SMALL)
-        return SOURCE_NONE;
-    int r = plan_small(s->plan, pgconn_value(s->tail, SNAPSHOT_N), read_bool(pgconn_value(s->tail, SNAPSHOT_FLAG)), value);
-    if (r < 0)
-        return failed(r, reterr);
-    return r == 0 ? SOURCE_NONE : misfit(reterr);
-}
-
-/* The inspection has seen NOT NULL, but a table can be altered, and its children too. */
-static enum source_signal no_position(struct error *reterr) {
-    error_set(reterr, ERROR_CONFIG, "a row has no position (NULL): looking at the table again");
-    return SOURCE_FAILED;
-}
-
-static enum source_signal on_data(struct source *s, struct error *reterr) {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < s->sql.count; i++) {
-        s->values[i] = pgconn_value(s->tail, SNAPSHOT_HEAD_COLUMNS + (int)i);
-        bytes += s->values[i].len;
-    }
-    if (span_absent(s->values[s->sql.position]))
-        return no_position(reterr);
-    bool keep;
-    int r = plan_row(s->plan, read_int8(s->values[s->sql.position]), bytes, &keep);
-    if (r < 0)
-        return failed(r, reterr);
-    if (r > 0)
-        return misfit(reterr);
-    s->row = (struct row){s->sql.columns, s->values, s->sql.count};
-    s->row_pending = keep;
-    if (!keep && s->cancel == CANCEL_NONE)
-        s->cancel = CANCEL_DUE;
-    return SOURCE_NONE;
+static enum mode_answer on_head(struct source *s, struct error *reterr) {
+    struct mode *m = s->mode;
+    m->answered = true;
+    if (mode_int4(pgconn_value(s->tail, MODE_PID)) == m->backend_pid)
+        return m->kind->head(m, reterr);
+    error_set(reterr, ERROR_RETRY, "another backend answers on this connection (a pooler in transaction mode?), and what "
+              "happened between is not known: loading the checkpoint again");
+    return MODE_LOST;
 }
 
 static enum source_signal on_answer(struct source *s, struct error *reterr) {
-    bool head = !span_absent(pgconn_value(s->tail, SNAPSHOT_PID));
-    if (head == s->answered)
-        return misfit(reterr);
-    return head ? on_head(s, reterr) : on_data(s, reterr);
+    struct mode *m = s->mode;
+    bool head = !span_absent(pgconn_value(s->tail, MODE_PID));
+    if (head == m->answered)
+        return signal_of(mode_misfit(reterr));
+    enum mode_answer answer = head ? on_head(s, reterr) : m->kind->data(m, reterr);
+    s->row_pending = answer == MODE_ROW;
+    if (answer == MODE_CUT && s->cancel == CANCEL_NONE)
+        s->cancel = CANCEL_DUE;
+    return signal_of(answer);
 }
 
 static enum source_signal on_end(struct source *s, int64_t now_us, struct error *reterr) {
-    if (!s->answered)
-        return misfit(reterr);
-    plan_end(s->plan);
+    if (!s->mode->answered)
+        return signal_of(mode_misfit(reterr));
+    enum source_signal signal = signal_of(s->mode->kind->end(s->mode, now_us, reterr));
+    if (signal != SOURCE_NONE)
+        return signal;
     if (s->cancel == CANCEL_ASKED) {
         s->state = STATE_DRAINED;
         return SOURCE_NONE;
@@ -367,11 +291,11 @@ static enum source_signal on_failure(struct source *s, int64_t now_us, struct er
 static enum source_signal next_reading(struct source *s, int64_t now_us, struct error *reterr) {
     while (s->state == STATE_READING) {
         /* Before the row that follows: a place that is gone must not be saved. */
-        if (plan_dropped(s->plan, &s->dropped))
+        if (s->mode->kind->dropped(s->mode, &s->dropped))
             return SOURCE_DROPPED;
         if (s->row_pending) {
             s->row_pending = false;
-            s->told = reached(s);
+            s->told = s->mode->kind->mark(s->mode);
             return SOURCE_ROW;
         }
         enum source_signal signal;
@@ -397,7 +321,7 @@ static enum source_signal next_reading(struct source *s, int64_t now_us, struct 
 }
 
 static enum source_signal next_ending(struct source *s) {
-    struct source_mark mark = reached(s);
+    struct source_mark mark = s->mode->kind->mark(s->mode);
     if (mark.target != s->told.target || mark.position != s->told.position) {
         s->told = mark;
         return SOURCE_MARK;
@@ -413,7 +337,7 @@ enum source_signal source_next(struct source *s, int64_t now_us, struct error *r
     case STATE_INSPECTING:
         return next_inspecting(s, now_us, reterr);
     case STATE_STARTING:
-        return next_starting(s, reterr);
+        return next_starting(s, now_us, reterr);
     case STATE_READING: {
         enum source_signal signal = next_reading(s, now_us, reterr);
         return signal == SOURCE_NONE && s->state == STATE_ENDING ? next_ending(s) : signal;
@@ -430,7 +354,7 @@ enum source_signal source_next(struct source *s, int64_t now_us, struct error *r
 }
 
 int source_cancel_pid(const struct source *s) {
-    return s->backend_pid;
+    return s->mode->backend_pid;
 }
 
 void source_cancelled(struct source *s) {
@@ -441,7 +365,7 @@ void source_cancelled(struct source *s) {
 /* Seeing. ------------------------------------------------------------------- */
 
 const struct row *source_row(const struct source *s) {
-    return &s->row;
+    return &s->mode->row;
 }
 
 struct source_mark source_row_mark(const struct source *s) {
@@ -453,7 +377,7 @@ struct source_mark source_opened_mark(const struct source *s) {
 }
 
 bool source_caught_up(const struct source *s) {
-    return plan_caught_up(s->plan);
+    return s->mode && s->mode->kind->caught_up(s->mode);
 }
 
 uint64_t source_dropped(const struct source *s) {
@@ -461,22 +385,24 @@ uint64_t source_dropped(const struct source *s) {
 }
 
 int source_print_cursor(const struct source *s, struct source_mark mark, struct buf *b) {
-    struct cursor cursor, again;
-    struct error ignored;
-    size_t start = b->len;
-    if (plan_cursor(s->plan, (struct plan_mark){mark.position, mark.target}, &cursor) != 0)
-        return SOURCE_E_GONE;
-    int r = cursor_print(&cursor, b);
-    if (r)
-        return r;
-    ASSERT(cursor_parse((struct span){b->data + start, b->len - start}, &again, &ignored) == 0);
-    ASSERT(cursor_equal(&cursor, &again));
-    return 0;
+    return s->mode->kind->print(s->mode, mark, b);
+}
+
+int source_changes(struct source *s, struct source_mark mark, int64_t now_us, struct source_changes *ret_changes) {
+    return s->mode->kind->changes(s->mode, mark, now_us, ret_changes);
+}
+
+void source_saved(struct source *s, struct source_mark mark) {
+    s->mode->kind->saved(s->mode, mark);
 }
 
 void source_release(struct source *s, uint64_t oldest_target) {
-    if (s->state != STATE_CLOSED)
-        plan_release(s->plan, oldest_target);
+    if (s->state >= STATE_OPEN)
+        s->mode->kind->release(s->mode, oldest_target);
+}
+
+bool source_culprit(const struct source *s, struct source_culprit *ret_culprit) {
+    return s->state >= STATE_OPEN && s->mode->kind->culprit(s->mode, ret_culprit);
 }
 
 const char *source_note(const struct source *s) {
@@ -484,8 +410,7 @@ const char *source_note(const struct source *s) {
 }
 
 const char *source_mode(const struct source *s) {
-    (void)s;
-    return "snapshot";
+    return s->mode && s->state > STATE_FIT ? s->mode->kind->name : s->chosen->name;
 }
 
 const char *source_system_identifier(const struct source *s) {

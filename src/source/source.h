@@ -8,12 +8,13 @@
 
 enum source_start { SOURCE_START_BEGINNING, SOURCE_START_NOW, SOURCE_START_POSITION };
 
-struct source_extension {
-    char *attribute, *column;
-};
+/* How the table is tailed. By default what the checkpoint says; a new forwarder
+ * takes snapshot if the table has the transaction-id column, else gaps. */
+enum source_mode { SOURCE_MODE_DEFAULT, SOURCE_MODE_SNAPSHOT, SOURCE_MODE_GAPS };
 
-/* Of forwarders: NAME: source: (without connection and filter, which are not
- * the source's). Owned texts. */
+struct source_extension { char *attribute, *column; };
+
+/* Of forwarders: NAME: source: (without connection and filter). Owned texts. */
 struct source_options {
     char *table; /* as written: part.part, "Quoted Part" allowed */
     /* By role; NULL: the default name, which need not exist unless needed. */
@@ -24,6 +25,9 @@ struct source_options {
     size_t extension_count;
     enum source_start start;
     int64_t start_position; /* first position that is wanted */
+    int mode;               /* enum source_mode */
+    int64_t gaps_retention_us; /* how long a gap that was proven dead is probed all the same */
+    int64_t gaps_max;          /* gaps in memory */
     int64_t max_message_bytes; /* copied from the sink: larger data is not loaded */
 };
 
@@ -44,9 +48,16 @@ struct source_mark {
     int64_t position; /* INT64_MAX: all of the target */
     uint64_t target;
 };
+/* What stands beside the cursor in our table gap: ranges of positions that were
+ * proven dead and are probed all the same, for so long. Each is an array of int8
+ * as PostgreSQL writes it ("{5,7}"), absent: empty. */
+struct source_retained { struct span first, last, left_us; };
+
+/* What has to change there together with a save. */
+struct source_changes { struct source_retained more; struct span gone; /* firsts of ranges */ };
 
 enum source_signal {
-    SOURCE_NONE,      /* nothing yet: poll */
+    SOURCE_NONE, /* nothing yet: poll */
     SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
     SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
     SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
@@ -67,9 +78,11 @@ int source_inspect(struct source *s, int64_t now_us) MUST_CHECK;
 
 /* `cursor` absent: a new forwarder; the start of the options is turned into a
  * cursor first (source_opened_mark can be printed and must be stored before the
- * first publish). 0; SOURCE_E_CURSOR: can't be read or is newer: *reterr (config). */
+ * first publish). `retained` may be NULL. 0; SOURCE_E_CURSOR: can't be read, is
+ * newer or of another mode than the options ask for: *reterr (config). */
 #define SOURCE_E_CURSOR 1
-int source_open(struct source *s, struct span cursor, int64_t now_us, struct error *reterr) MUST_CHECK;
+int source_open(struct source *s, struct span cursor, const struct source_retained *retained, int64_t now_us,
+                struct error *reterr) MUST_CHECK;
 
 /* The demand: never more rows than `events`, nor bytes than `bytes` (but one row that alone is larger). */
 int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) MUST_CHECK;
@@ -88,17 +101,35 @@ uint64_t source_dropped(const struct source *s);
  * was dropped); -ENOMEM. Asserts that it parses back to the same. */
 #define SOURCE_E_GONE 2
 int source_print_cursor(const struct source *s, struct source_mark mark, struct buf *b) MUST_CHECK;
+/* What the save of that place has to change in our table gap; borrowed until the
+ * next call. When it has been saved, and only then, source_saved. 0; -ENOMEM. */
+int source_changes(struct source *s, struct source_mark mark, int64_t now_us, struct source_changes *ret_changes) MUST_CHECK;
+void source_saved(struct source *s, struct source_mark mark);
 /* Targets below are needed no more. */
 void source_release(struct source *s, uint64_t oldest_target);
 /* The connection was closed: back to before source_inspect. */
 void source_reset(struct source *s);
-
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
-const char *source_mode(const struct source *s);   /* "snapshot" */
+const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
 /* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
 const char *source_server(const struct source *s);
+
+/* Who keeps a gap open, as far as the database tells; nothing here is guessed. */
+struct source_culprit {
+    int64_t first, last; /* the positions that have waited longest */
+    size_t gaps;         /* how many ranges wait */
+    int64_t since_us;    /* when that one was seen (monotonic) */
+    bool undrawn;        /* nobody: the sequence has not reached them */
+    bool known;          /* who it is; is asked for once it has waited a while */
+    int pid;             /* 0: a prepared transaction */
+    char prepared[256], application[64], user[64], state[32];
+    int64_t began_wall_us; /* its transaction; 0: not shown */
+    bool hidden; /* state and beginning are only shown to roles with pg_read_all_stats */
+};
+/* false: no gap is open. Mode snapshot knows of none. */
+bool source_culprit(const struct source *s, struct source_culprit *ret_culprit);
 
 /* SQL that `penstock schema` prints: appended to *b. */
 int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;

@@ -193,7 +193,9 @@ int table_init(struct table *t, const struct source_options *o) {
         if (column && !is_constant(o, role))
             add_column(t, i, column, SPAN_ABSENT, given || must_exist(role));
     }
-    add_column(t, TABLE_TRANSACTION_ID, o->transaction_id ? o->transaction_id : DEFAULT_TRANSACTION_ID, SPAN_ABSENT, true);
+    t->mode = (enum source_mode)o->mode;
+    add_column(t, TABLE_TRANSACTION_ID, o->transaction_id ? o->transaction_id : DEFAULT_TRANSACTION_ID, SPAN_ABSENT,
+               o->transaction_id || t->mode == SOURCE_MODE_SNAPSHOT);
     for (size_t i = 0; i < o->extension_count; i++)
         add_column(t, ROW_EXTENSION, o->extensions[i].column, span_of(o->extensions[i].attribute), true);
     return 0;

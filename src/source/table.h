@@ -66,6 +66,7 @@ struct table_column {
 /* Embedded. */
 struct table {
     struct table_name name;
+    enum source_mode mode; /* as the options want it */
     bool partitioned;
     struct table_column columns[TABLE_COLUMNS_MAX];
     size_t count;

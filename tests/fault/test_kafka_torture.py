@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,6 +33,14 @@ class Kafka(Torture, KafkaStory):
         for topic, deliveries in ((self.topic, self.main), (self.second, self.copies)):
             deliveries.add(self.readers[topic].take(30), self.now)
 
+    def drain_to_the_end(self):
+        """While nothing reaches the broker any more: what it had read is written, too."""
+        before = -1
+        while before < self.main.total:
+            before = self.main.total
+            time.sleep(0.3)
+            self.drain()
+
     def restart_broker(self):
         self.kafka.restart()
 
@@ -45,7 +54,6 @@ class Kafka(Torture, KafkaStory):
         self.kafka.thaw()
 
     def make_topic_again(self):
-        time.sleep(self.rng.random() * 2)
         self.kafka.create_topic(self.topic, self.partitions, self.replicas, **self.topic_config)
         self.readers[self.topic].close()
         self.readers[self.topic] = self.kafka.reader(self.topic)
@@ -59,6 +67,7 @@ class Kafka(Torture, KafkaStory):
         wait_until(lambda: self.penstockd.status()["state"] != "delivering", 10, "noticed")
         self.main.gone_at_most += self.penstockd.status()["counts"]["confirmed"] - before
         self.main.gone |= {id for (id,) in self.db.sql("SELECT id FROM event")} - self.main.times.keys()
+        time.sleep(self.rng.random() * 2)
         self.make_topic_again()
 
     def remake_topic_while_nothing_moves(self):
@@ -66,15 +75,25 @@ class Kafka(Torture, KafkaStory):
         os.kill(self.penstockd.process.pid, signal.SIGSTOP)
         try:
             self.broker_proxy.cut()
-            time.sleep(0.2)     # what the broker had read
-            self.drain()
+            self.drain_to_the_end()
             self.kafka.delete_topic(self.topic)
         finally:
             os.kill(self.penstockd.process.pid, signal.SIGCONT)
+        time.sleep(self.rng.random() * 2)
         self.make_topic_again()
 
+    def remake_topic_with_requests_on_the_way(self):
+        """Some come while it isn't there, others when it is again and knows nothing of who sent them."""
+        self.broker_proxy.stall(up=True)
+        self.drain_to_the_end()
+        self.kafka.delete_topic(self.topic)
+        resume = threading.Timer(self.rng.random() * 0.15, self.broker_proxy.resume)
+        resume.start()
+        self.make_topic_again()
+        resume.join()
+
     FAILURES = Torture.FAILURES + [restart_broker, kill_broker, freeze_broker, remake_topic,
-                                   remake_topic_while_nothing_moves]
+                                   remake_topic_while_nothing_moves, remake_topic_with_requests_on_the_way]
 
 
 class Proxies:

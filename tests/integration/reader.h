@@ -19,6 +19,11 @@ struct reader {
     struct source *source;
     struct error error;
     uint64_t cancels;
+    /* The table gap beside the checkpoint, as reader_save left it. */
+    struct reader_gap {
+        int64_t first, last, until_us;
+    } *gaps;
+    size_t gap_count;
 };
 
 #define PATIENCE_US (60 * CLOCK_US_PER_S)
@@ -30,7 +35,7 @@ static inline void reader_set(char **place, const char *text) {
 
 /* Defaults for `table`; change options before reader_open. */
 static inline void reader_init(struct reader *r, const char *table) {
-    *r = (struct reader){.options = {.max_message_bytes = 64 << 20}};
+    *r = (struct reader){.options = {.max_message_bytes = 64 << 20, .gaps_max = 100000, .gaps_retention_us = 600 * CLOCK_US_PER_S}};
     r->database.connect_timeout_us = 5 * CLOCK_US_PER_S;
     r->database.statement_timeout_us = 30 * CLOCK_US_PER_S;
     reader_set(&r->options.table, table);
@@ -48,6 +53,7 @@ static inline void reader_close(struct reader *r) {
 
 static inline void reader_done(struct reader *r) {
     reader_close(r);
+    free(r->gaps);
     free(r->database.conninfo);
     source_options_done(&r->options);
     guard_free(r->guard);
@@ -116,14 +122,83 @@ static inline enum source_signal reader_inspect(struct reader *r) {
     return reader_next(r);
 }
 
+/* The numbers of an array as PostgreSQL writes it; count is what there are. */
+static inline int64_t *reader_numbers(struct span array, size_t *ret_count) {
+    int64_t *numbers = calloc(array.len + 1, sizeof *numbers);
+    size_t count = 0;
+    const char *at = array.data, *end = at + array.len;
+    while (at < end && (*at == '{' || *at == ','))
+        numbers[count++] = strtoll(at + 1, (char **)&at, 10);
+    *ret_count = count;
+    return numbers;
+}
+
+static inline void reader_remove_gap(struct reader *r, int64_t first) {
+    for (size_t i = 0; i < r->gap_count; i++) {
+        if (r->gaps[i].first != first)
+            continue;
+        memmove(&r->gaps[i], &r->gaps[i + 1], (--r->gap_count - i) * sizeof *r->gaps);
+        return;
+    }
+    ck_abort_msg("a gap leaves that was not there: %lld", (long long)first);
+}
+
+/* What a save does: the cursor into *b, and the table gap follows. */
+static inline void reader_save(struct reader *r, struct source_mark mark, struct buf *b) {
+    struct source_changes c;
+    size_t count, ends, times, gone;
+    ck_assert_int_eq(source_print_cursor(r->source, mark, b), 0);
+    ck_assert_int_eq(source_changes(r->source, mark, clock_now_us(), &c), 0);
+    int64_t *firsts = reader_numbers(c.more.first, &count), *lasts = reader_numbers(c.more.last, &ends);
+    int64_t *lefts = reader_numbers(c.more.left_us, &times), *gones = reader_numbers(c.gone, &gone);
+    ck_assert_uint_eq(count, ends);
+    ck_assert_uint_eq(count, times);
+    for (size_t i = 0; i < gone; i++)
+        reader_remove_gap(r, gones[i]);
+    r->gaps = realloc(r->gaps, (r->gap_count + count + 1) * sizeof *r->gaps);
+    for (size_t i = 0; i < count; i++)
+        r->gaps[r->gap_count++] = (struct reader_gap){firsts[i], lasts[i], clock_now_us() + lefts[i]};
+    source_saved(r->source, mark);
+    free(firsts);
+    free(lasts);
+    free(lefts);
+    free(gones);
+}
+
+static inline int reader_compare_gaps(const void *a, const void *b) {
+    const struct reader_gap *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* As the checkpoint loads them: by position, NULL without any. */
+static inline void reader_write_gaps(struct reader *r, struct buf b[3], struct source_retained *ret_retained) {
+    *ret_retained = (struct source_retained){0};
+    if (r->gap_count == 0)
+        return;
+    qsort(r->gaps, r->gap_count, sizeof *r->gaps, reader_compare_gaps);
+    for (size_t i = 0; i < r->gap_count; i++) {
+        char before = i > 0 ? ',' : '{';
+        ck_assert_int_eq(buf_addf(&b[0], "%c%lld", before, (long long)r->gaps[i].first), 0);
+        ck_assert_int_eq(buf_addf(&b[1], "%c%lld", before, (long long)r->gaps[i].last), 0);
+        ck_assert_int_eq(buf_addf(&b[2], "%c%lld", before, (long long)(r->gaps[i].until_us - clock_now_us())), 0);
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(buf_add_char(&b[i], '}'), 0);
+    *ret_retained = (struct source_retained){buf_span(&b[0]), buf_span(&b[1]), buf_span(&b[2])};
+}
+
 /* reader_inspect, then opens at the cursor (NULL: the start of the options). */
 static inline enum source_signal reader_open(struct reader *r, const char *cursor) {
     enum source_signal signal = reader_inspect(r);
     if (signal != SOURCE_INSPECTED)
         return signal;
-    if (source_open(r->source, cursor ? span_of(cursor) : SPAN_ABSENT, clock_now_us(), &r->error) != 0)
-        return SOURCE_FAILED;
-    return reader_next(r);
+    struct buf b[3] = {BUF_INIT(8 << 20), BUF_INIT(8 << 20), BUF_INIT(8 << 20)};
+    struct source_retained retained;
+    reader_write_gaps(r, b, &retained);
+    int opened = source_open(r->source, cursor ? span_of(cursor) : SPAN_ABSENT, &retained, clock_now_us(), &r->error);
+    for (int i = 0; i < 3; i++)
+        buf_done(&b[i]);
+    return opened == 0 ? reader_next(r) : SOURCE_FAILED;
 }
 
 /* A direct connection; fails the test on any error. */

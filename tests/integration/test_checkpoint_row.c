@@ -85,7 +85,7 @@ static enum checkpoint_signal create(struct instance *i, const char *cursor) {
 }
 
 static enum checkpoint_signal save(struct instance *i, const char *cursor, int64_t position) {
-    ck_assert_int_eq(checkpoint_save(i->checkpoint, span_of(cursor), position, clock_now_us()), 0);
+    ck_assert_int_eq(checkpoint_save(i->checkpoint, span_of(cursor), NULL, position, clock_now_us()), 0);
     return next(i);
 }
 
@@ -326,7 +326,7 @@ START_TEST(a_connection_that_is_ended_is_lost) {
     start_fresh(&a);
     ck_assert_int_eq(create(&a, "c0"), CHECKPOINT_LOADED);
     direct_run(pg, "SELECT pg_terminate_backend(%d)", pgconn_backend_pid(a.keep));
-    int r = checkpoint_save(a.checkpoint, SPAN_LITERAL("c1"), 1, clock_now_us());
+    int r = checkpoint_save(a.checkpoint, SPAN_LITERAL("c1"), NULL, 1, clock_now_us());
     ck_assert(r != 0 || next(&a) == CHECKPOINT_LOST);
     checkpoint_reset(a.checkpoint);
     ck_assert(!checkpoint_busy(a.checkpoint));

@@ -156,12 +156,25 @@ static void make_old_table(const char *partitions) {
                " type text, data jsonb, streamid int NOT NULL, PRIMARY KEY (position%s", partitions ? ", streamid))" : "))");
 }
 
-START_TEST(a_table_without_transaction_id_is_refused_and_mended_by_the_note) {
+START_TEST(a_table_without_transaction_id_is_tailed_by_its_gaps) {
     make_old_table(NULL);
     insert(50);
+    expect_opened(NULL);
+    ck_assert_str_eq(source_mode(reader.source), "gaps");
+    ck_assert_str_eq(source_note(reader.source), "");
+    insert(50);
+    ck_assert_int_eq(read_all(20, 1 << 20), 100);
+}
+END_TEST
+
+START_TEST(mode_snapshot_refuses_a_table_without_transaction_id_and_the_note_mends_it) {
+    make_old_table(NULL);
+    insert(50);
+    reader.options.mode = SOURCE_MODE_SNAPSHOT;
     expect_refused("no transaction-id column");
     mend("no transaction-id column");
     expect_opened(NULL);
+    ck_assert_str_eq(source_mode(reader.source), "snapshot");
     ck_assert_str_eq(source_note(reader.source), "");
     insert(50);
     ck_assert_int_eq(read_all(20, 1 << 20), 100);
@@ -174,12 +187,32 @@ START_TEST(a_partitioned_table_is_mended_by_the_note) {
                "CREATE TABLE t.event_a PARTITION OF t.event FOR VALUES FROM (0) TO (20);"
                "CREATE TABLE t.event_b PARTITION OF t.event FOR VALUES FROM (20) TO (1000)");
     insert(50);
+    reader.options.mode = SOURCE_MODE_SNAPSHOT;
     expect_refused("no transaction-id column");
     mend("no transaction-id column");
     expect_opened(NULL);
     ck_assert_str_eq(source_note(reader.source), "");
     insert(50);
     ck_assert_int_eq(read_all(7, 1 << 20), 100);
+}
+END_TEST
+
+START_TEST(a_checkpoint_stays_in_its_mode) {
+    make_old_table(NULL);
+    insert(5);
+    expect_opened(NULL);
+    ck_assert_int_eq(read_all(20, 1 << 20), 5);
+    CLEANUP(cleanup_free) char *gaps = place();
+    direct_run(pg, "ALTER TABLE t.event ADD xid xid8 NOT NULL DEFAULT pg_current_xact_id();"
+               " CREATE INDEX ON t.event (xid, position)");
+    insert(5);
+    expect_opened(gaps);
+    ck_assert_str_eq(source_mode(reader.source), "gaps");
+    ck_assert_int_eq(read_all(20, 1 << 20), 5);
+    reader.options.mode = SOURCE_MODE_SNAPSHOT;
+    ck_assert_int_eq(reader_open(&reader, gaps), SOURCE_FAILED);
+    ck_assert_int_eq(reader.error.class, ERROR_CONFIG);
+    ck_assert_msg(strstr(reader.error.text, "set source: {mode: gaps}"), "%s", reader.error.text);
 }
 END_TEST
 
@@ -702,7 +735,9 @@ int main(void) {
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, the_printed_event_table_is_fit_without_a_word);
     tcase_add_test(cases, names_need_no_care);
-    tcase_add_test(cases, a_table_without_transaction_id_is_refused_and_mended_by_the_note);
+    tcase_add_test(cases, a_table_without_transaction_id_is_tailed_by_its_gaps);
+    tcase_add_test(cases, mode_snapshot_refuses_a_table_without_transaction_id_and_the_note_mends_it);
+    tcase_add_test(cases, a_checkpoint_stays_in_its_mode);
     tcase_add_test(cases, a_partitioned_table_is_mended_by_the_note);
     tcase_add_test(cases, the_transaction_id_statements_of_schema_work_twice);
     tcase_add_test(cases, all_findings_come_in_one_run);

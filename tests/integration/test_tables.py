@@ -130,7 +130,7 @@ class Unfit(Case):
         self.db.create_event_table()
         self.db.sql("ALTER TABLE event DROP xid")
         self.db.insert_many(10, streams=1)
-        d = self.daemon_for()
+        d = self.daemon_for(source={"mode": "snapshot"})
         d.wait_state("refused")
         said = d.wait_log(r"ALTER TABLE.*").group(0)
         self.assertIn("pg_current_xact_id()", said)

@@ -147,6 +147,11 @@ static void each_accepted_token_is_confirmed_once(const struct contract *c) {
     rig_close(&rig);
 }
 
+/* A sink may let a moment pass between two batches. */
+static bool is_ready(const struct rig *r) {
+    return r->sink->kind->ready(r->sink);
+}
+
 static void at_most_in_flight_are_open_at_once(const struct contract *c) {
     connect_rig(&rig, c);
     uint32_t taken = 0;
@@ -158,7 +163,7 @@ static void at_most_in_flight_are_open_at_once(const struct contract *c) {
     ck_assert(!c->kind->ready(rig.sink));
     c->kind->flush(rig.sink);
     rig_until(&rig, rig_all_answered, 30, "answered");
-    ck_assert(c->kind->ready(rig.sink));
+    rig_until(&rig, is_ready, 30, "ready");
     rig_close(&rig);
 }
 

@@ -141,6 +141,84 @@ START_TEST(a_long_foreign_value_is_cut_in_the_message) {
 }
 END_TEST
 
+/* Mode gaps. ---------------------------------------------------------------- */
+
+static const char *const gaps_texts[] = {
+    "{\"v\": 1, \"mode\": \"gaps\", \"position\": null, \"open\": []}",
+    "{\"v\": 1, \"mode\": \"gaps\", \"position\": 100, \"open\": [\"5\", \"7-9\"]}",
+    "{\"v\": 1, \"mode\": \"gaps\", \"position\": -3, \"open\": [\"<-10\", \"-8--5\"]}",
+};
+
+START_TEST(a_place_in_gaps_is_printed_as_the_documentation_shows_it_and_read_back) {
+    for (size_t i = 0; i < ARRAY_LENGTH(gaps_texts); i++) {
+        CLEANUP(buf_done) struct buf b = BUF_INIT(CURSOR_GAPS_TEXT_MAX);
+        struct cursor_gaps c;
+        struct error error;
+        enum source_mode mode;
+        ck_assert_int_eq(cursor_parse_gaps(span_of(gaps_texts[i]), &c, &error), 0);
+        ck_assert_int_eq(cursor_print_gaps(&c, &b), 0);
+        ck_assert(span_is(buf_span(&b), gaps_texts[i]));
+        ck_assert_int_eq(cursor_mode(buf_span(&b), &mode, &error), 0);
+        ck_assert_int_eq(mode, SOURCE_MODE_GAPS);
+        cursor_gaps_done(&c);
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_place_in_gaps_is_refused_with_the_value) {
+    static const char *const bad[] = {
+        "{\"v\": 1, \"mode\": \"snapshot\", \"s\": \"10:20:\"}",
+        "{\"v\": 2, \"mode\": \"gaps\", \"position\": 1, \"open\": []}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"open\": []}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 1}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 1.5, \"open\": []}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9223372036854775807, \"open\": []}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": null, \"open\": [\"5\"]}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [\"9\"]}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [\"5\", \"6\"]}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [\"7\", \"5\"]}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [5]}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [\"x\"]}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": \"5\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"s\": \"10:20:\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"end\": 9}",
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
+        struct cursor_gaps c;
+        struct error error;
+        ck_assert_msg(cursor_parse_gaps(span_of(bad[i]), &c, &error) == -EINVAL, "%s", bad[i]);
+        ck_assert_int_eq(error.class, ERROR_CONFIG);
+        ck_assert_msg(strstr(error.text, bad[i]), "%s", error.text);
+    }
+}
+END_TEST
+
+START_TEST(a_place_in_gaps_is_none_of_mode_snapshot) {
+    struct cursor c;
+    struct error error;
+    enum source_mode mode;
+    for (size_t i = 0; i < ARRAY_LENGTH(gaps_texts); i++)
+        ck_assert_int_eq(cursor_parse(span_of(gaps_texts[i]), &c, &error), -EINVAL);
+    ck_assert_int_eq(cursor_mode(SPAN_LITERAL("{\"v\": 1, \"mode\": \"wal\"}"), &mode, &error), -EINVAL);
+    ck_assert_int_eq(cursor_mode(SPAN_LITERAL("{\"v\": 1, \"mode\": \"snapshot\", \"s\": \"1:1:\"}"), &mode, &error), 0);
+    ck_assert_int_eq(mode, SOURCE_MODE_SNAPSHOT);
+}
+END_TEST
+
+START_TEST(the_most_gaps_fit_the_text) {
+    CLEANUP(buf_done) struct buf b = BUF_INIT(CURSOR_GAPS_TEXT_MAX);
+    struct cursor_gaps c = {.position = 0}, again;
+    struct error error;
+    for (int64_t i = 0; i < CURSOR_OPEN_MAX; i++)
+        ck_assert_int_eq(ranges_add(&c.open, (struct range){-9000000000000000000 + 10 * i, -9000000000000000000 + 10 * i + 5}), 0);
+    ck_assert_int_eq(cursor_print_gaps(&c, &b), 0);
+    ck_assert_int_eq(cursor_parse_gaps(buf_span(&b), &again, &error), 0);
+    ck_assert(cursor_equal_gaps(&c, &again));
+    cursor_gaps_done(&c);
+    cursor_gaps_done(&again);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cursor");
     TCase *cases = tcase_create("cursor");
@@ -151,6 +229,10 @@ int main(void) {
     tcase_add_test(cases, a_snapshot_is_checked);
     tcase_add_test(cases, what_is_no_cursor_is_refused_with_the_value_and_the_way_out);
     tcase_add_test(cases, a_long_foreign_value_is_cut_in_the_message);
+    tcase_add_test(cases, a_place_in_gaps_is_printed_as_the_documentation_shows_it_and_read_back);
+    tcase_add_test(cases, what_is_no_place_in_gaps_is_refused_with_the_value);
+    tcase_add_test(cases, a_place_in_gaps_is_none_of_mode_snapshot);
+    tcase_add_test(cases, the_most_gaps_fit_the_text);
     suite_add_tcase(suite, cases);
     return unit_run(suite);
 }

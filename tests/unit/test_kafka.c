@@ -217,6 +217,21 @@ START_TEST(to_a_partition_that_does_not_know_the_instance_one_message_goes_first
 }
 END_TEST
 
+START_TEST(a_partition_that_does_not_answer_holds_no_other) {
+    kafka.options.ack_timeout_us = 300000;
+    open_drive_for_one();
+    kafka.own.partition = 0;
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 20000);
+    ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
+    ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_BUSY);
+    ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), SINK_E_RETRY);
+    kafka.own.partition = 1;
+    ck_assert_int_eq(rig_submit(&drive.rig), 0);
+    kafka_drive_close(&drive);
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 0);
+}
+END_TEST
+
 /* A poison event: alone it is refused, and with others the batch is. The mock
  * can't look into a batch; so one fails, and then the one event when it goes alone. */
 static uint32_t poison;
@@ -457,6 +472,7 @@ int main(void) {
     tcase_add_test(cases, keys_stay_in_order_with_many_in_flight);
     tcase_add_loop_test(cases, errors_that_pass_lose_nothing_and_reorder_nothing, 0, (int)ARRAY_LENGTH(passing));
     tcase_add_test(cases, to_a_partition_that_does_not_know_the_instance_one_message_goes_first);
+    tcase_add_test(cases, a_partition_that_does_not_answer_holds_no_other);
     tcase_add_test(cases, a_batch_in_which_nobody_is_guilty_makes_batches_smaller);
     tcase_add_test(cases, a_topic_that_may_not_be_written_to_is_left_alone_and_harms_no_other);
     tcase_add_test(cases, what_fails_in_a_batch_of_its_own_is_rejected_at_once);

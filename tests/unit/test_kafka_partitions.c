@@ -26,19 +26,20 @@ static uint32_t place_of(const char *topic, int32_t partition) {
 START_TEST(one_goes_first_and_the_others_when_it_is_confirmed) {
     uint32_t place = place_of("a", 0);
     ck_assert(kafka_partitions_takes(partitions, place, 10));
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     ck_assert(!kafka_partitions_takes(partitions, place, 20));
+    ck_assert_int_eq(kafka_partitions_sent_us(partitions, place), 5);
     kafka_partitions_confirmed(partitions, place, 30);
     for (int i = 0; i < 5; i++) {
         ck_assert(kafka_partitions_takes(partitions, place, 40));
-        kafka_partitions_sent(partitions, place);
+        kafka_partitions_sent(partitions, place, 5);
     }
 }
 END_TEST
 
 START_TEST(each_partition_of_each_topic_is_for_itself) {
     uint32_t place = place_of("a", 0);
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     ck_assert(kafka_partitions_takes(partitions, place_of("a", 1), 10));
     ck_assert(kafka_partitions_takes(partitions, place_of("b", 0), 10));
     ck_assert(!kafka_partitions_takes(partitions, place_of("a", 0), 10));
@@ -48,9 +49,9 @@ END_TEST
 
 START_TEST(after_a_long_silence_one_goes_first_again) {
     uint32_t place = place_of("a", 0);
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     kafka_partitions_confirmed(partitions, place, 0);
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     ck_assert(kafka_partitions_takes(partitions, place, KAFKA_PARTITIONS_WARM_US - 1));
     ck_assert(!kafka_partitions_takes(partitions, place, KAFKA_PARTITIONS_WARM_US));
 }
@@ -58,13 +59,13 @@ END_TEST
 
 START_TEST(a_new_instance_is_known_nowhere) {
     uint32_t place = place_of("a", 0);
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     kafka_partitions_confirmed(partitions, place, 10);
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     kafka_partitions_reset(partitions);
     place = place_of("a", 0);
     ck_assert(kafka_partitions_takes(partitions, place, 20));
-    kafka_partitions_sent(partitions, place);
+    kafka_partitions_sent(partitions, place, 5);
     ck_assert(!kafka_partitions_takes(partitions, place, 20));
 }
 END_TEST
@@ -76,9 +77,9 @@ START_TEST(thousands_are_remembered_and_what_is_beyond_shares_a_place_that_never
     ck_assert_uint_ne(place_of("a", 77), place_of("a", 78));
     uint32_t shared = place_of("b", 0);
     ck_assert_uint_eq(shared, place_of("b", 1));
-    kafka_partitions_sent(partitions, shared);
+    kafka_partitions_sent(partitions, shared, 5);
     kafka_partitions_confirmed(partitions, shared, 10);
-    kafka_partitions_sent(partitions, shared);
+    kafka_partitions_sent(partitions, shared, 5);
     ck_assert(!kafka_partitions_takes(partitions, shared, 20));
 }
 END_TEST
@@ -92,7 +93,7 @@ START_TEST(out_of_memory_is_an_ordinary_answer) {
             result = kafka_partitions_find(p, SPAN_LITERAL("a"), i, &place);
         for (int32_t i = 0; p && i < 50; i++) /* what was there still is */
             if (kafka_partitions_find(p, SPAN_LITERAL("a"), i, &place) == 0)
-                kafka_partitions_sent(p, place);
+                kafka_partitions_sent(p, place, 5);
         ck_assert_int_eq(result, fail_alloc_end() ? -ENOMEM : 0);
         kafka_partitions_free(p);
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "source/plan.h"
+#include "source/portion.h"
 #include "unit/fail_alloc.h"
 
 static struct plan *plan;
@@ -259,7 +260,7 @@ START_TEST(the_limit_is_the_least_of_events_bytes_and_a_thousand) {
     expect_end(true);
     plan_want(plan, 100000, UINT64_MAX);
     expect(PLAN_SMALL, "21:25:", NULL);
-    ck_assert_uint_eq(asked.limit, PLAN_LIMIT_MAX);
+    ck_assert_uint_eq(asked.limit, PORTION_LIMIT_MAX);
     answer_small("26:26:", false, 100000);
     for (int i = 1; i <= 200; i++)
         ck_assert(row(i, 1 << 20));

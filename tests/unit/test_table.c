@@ -69,8 +69,23 @@ START_TEST(a_default_column_may_lack_and_a_named_one_may_not) {
     ck_assert(table_column(&t, ROW_SUBJECT)->needed);
     ck_assert(!table_column(&t, ROW_TIME)->needed);
     ck_assert(table_column(&t, ROW_EXTENSION)->needed);
-    ck_assert(table_column(&t, TABLE_TRANSACTION_ID)->needed);
+    ck_assert(!table_column(&t, TABLE_TRANSACTION_ID)->needed);
     ck_assert_str_eq(table_column(&t, TABLE_TRANSACTION_ID)->column, "xid");
+    table_done(&t);
+}
+END_TEST
+
+START_TEST(mode_snapshot_needs_its_column_and_so_does_one_who_names_it) {
+    struct source_options o = some_options();
+    struct table t;
+    o.mode = SOURCE_MODE_SNAPSHOT;
+    ck_assert_int_eq(table_init(&t, &o), 0);
+    ck_assert(table_column(&t, TABLE_TRANSACTION_ID)->needed);
+    table_done(&t);
+    o.mode = SOURCE_MODE_DEFAULT;
+    o.transaction_id = (char *)"Tx";
+    ck_assert_int_eq(table_init(&t, &o), 0);
+    ck_assert(table_column(&t, TABLE_TRANSACTION_ID)->needed);
     table_done(&t);
 }
 END_TEST
@@ -164,6 +179,7 @@ int main(void) {
     tcase_add_test(cases, names_are_split_and_folded_as_sql_does);
     tcase_add_test(cases, what_is_no_name_is_refused_by_name);
     tcase_add_test(cases, a_default_column_may_lack_and_a_named_one_may_not);
+    tcase_add_test(cases, mode_snapshot_needs_its_column_and_so_does_one_who_names_it);
     tcase_add_test(cases, one_column_can_have_two_roles);
     tcase_add_test(cases, every_role_of_a_column_has_its_default_name);
     tcase_add_test(cases, types_without_a_binary_form_are_cast_to_text);

@@ -1,0 +1,81 @@
+/* checkpoint_sql: the statements on the checkpoint's row and on the gaps beside it */
+#include "forwarder/checkpoint_sql.h"
+
+#include "pg/pgconn.h"
+
+const char checkpoint_sql_columns[] = "{forwarder,cursor,position,system_identifier,owner,lease_until,epoch,paused,updated}";
+
+const char checkpoint_sql_look[] =
+    "SELECT pg_is_in_recovery(), " PGCONN_SERVER_SQL ", current_user, c.oid,"
+    " has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
+    " AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')"
+    " AND has_table_privilege(g.oid, 'SELECT') AND has_table_privilege(g.oid, 'INSERT') AND has_table_privilege(g.oid, 'DELETE'),"
+    " (SELECT string_agg(w, ', ') FROM unnest($2::text[]) AS w WHERE NOT EXISTS (SELECT FROM pg_attribute a"
+    " WHERE a.attrelid = c.oid AND a.attname = w AND a.attnum > 0 AND NOT a.attisdropped)),"
+    " (SELECT system_identifier FROM pg_control_system()), g.oid"
+    " FROM (SELECT) AS one LEFT JOIN pg_namespace n ON n.nspname = $1"
+    " LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'checkpoint' AND c.relkind = 'r'"
+    " LEFT JOIN pg_class g ON g.relnamespace = n.oid AND g.relname = 'gap' AND g.relkind = 'r'";
+
+#define ROW_COLUMNS "cursor, position, system_identifier, owner, epoch, paused"
+
+/* The row is taken by the first save after a load, not by the load: what is
+ * refused leaves it as it was. From then on owner and epoch are ours, and the
+ * save of an instance that loaded before is refused by the database itself. */
+static const char save_format[] =
+    "UPDATE %s.checkpoint SET owner = $2, epoch = $3, cursor = $4, position = $5, updated = now()"
+    " WHERE forwarder = $1 AND owner = $6 AND epoch = $7 AND cursor = $8 RETURNING true";
+
+static const char retained_format[] =
+    ", (SELECT array_agg(g.%s ORDER BY g.first)::text FROM %s.gap g WHERE g.forwarder = $1)";
+
+static int write_load(struct buf *b, const char *schema) {
+    int r = buf_addf(b, "SELECT " ROW_COLUMNS);
+    if (r == 0)
+        r = buf_addf(b, retained_format, "first", schema);
+    if (r == 0)
+        r = buf_addf(b, retained_format, "last", schema);
+    if (r == 0)
+        r = buf_addf(b, ", (SELECT array_agg((extract(epoch FROM g.until - now()) * 1000000)::int8 ORDER BY g.first)::text"
+                     " FROM %s.gap g WHERE g.forwarder = $1)", schema);
+    return r ? r : buf_addf(b, " FROM %s.checkpoint WHERE forwarder = $1", schema);
+}
+
+/* $9 to $12 as struct source_changes has them. */
+static int write_save_gaps(struct buf *b, const char *schema) {
+    int r = buf_addf(b, "WITH saved AS (");
+    if (r == 0)
+        r = buf_addf(b, save_format, schema);
+    return r ? r : buf_addf(b, "), more AS (INSERT INTO %s.gap (forwarder, first, last, until)"
+                            " SELECT $1, m.first, m.last, now() + m.left_us * interval '1 microsecond'"
+                            " FROM saved, unnest($9, $10, $11) AS m (first, last, left_us) ON CONFLICT DO NOTHING),"
+                            " gone AS (DELETE FROM %s.gap g USING saved WHERE g.forwarder = $1 AND g.first = ANY($12))"
+                            " SELECT true FROM saved", schema, schema);
+}
+
+int checkpoint_sql_init(struct checkpoint_sql *s, const char *schema) {
+    s->load = s->create = s->save = s->save_gaps = BUF_INIT(8192);
+    int r = write_load(&s->load, schema);
+    if (r == 0) /* a row that was deleted may have left some of its gaps behind */
+        r = buf_addf(&s->create,
+                     "WITH old AS (DELETE FROM %s.gap WHERE forwarder = $1"
+                     " AND NOT EXISTS (SELECT FROM %s.checkpoint WHERE forwarder = $1))"
+                     " INSERT INTO %s.checkpoint (forwarder, owner, cursor, position, system_identifier)"
+                     " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (forwarder) DO NOTHING RETURNING " ROW_COLUMNS,
+                     schema, schema, schema);
+    if (r == 0)
+        r = buf_addf(&s->save, save_format, schema);
+    if (r == 0)
+        r = write_save_gaps(&s->save_gaps, schema);
+    struct buf *all[] = {&s->load, &s->create, &s->save, &s->save_gaps};
+    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
+        r = buf_terminate(all[i]);
+    return r;
+}
+
+void checkpoint_sql_done(struct checkpoint_sql *s) {
+    buf_done(&s->load);
+    buf_done(&s->create);
+    buf_done(&s->save);
+    buf_done(&s->save_gaps);
+}

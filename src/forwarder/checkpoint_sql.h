@@ -1,0 +1,30 @@
+/* checkpoint_sql: the statements on the checkpoint's row and on the gaps beside it */
+#ifndef PENSTOCK_FORWARDER_CHECKPOINT_SQL_H
+#define PENSTOCK_FORWARDER_CHECKPOINT_SQL_H
+
+#include "base/buf.h"
+
+/* What they name; tables.c makes it. An array of text. */
+extern const char checkpoint_sql_columns[];
+
+/* $1 schema, $2 columns. Is it in recovery; PGCONN_SERVER_SQL; role; the table
+ * checkpoint, NULL: absent; are all rights there; which columns are not; system
+ * identifier; the table gap, NULL: absent. */
+extern const char checkpoint_sql_look[];
+
+/* Embedded. $1 is the forwarder. load and create return cursor, position, system
+ * identifier, owner, epoch, paused; load then the gaps beside them: their firsts,
+ * lasts and how long each is still probed (µs), as arrays of int8. */
+struct checkpoint_sql {
+    struct buf load, create; /* create: $2 owner, $3 cursor, $4 position, $5 system identifier */
+    /* $2 to $5 the new owner, epoch, cursor, position; $6 to $8 the owner, epoch
+     * and cursor that must stand there: then true is returned. */
+    struct buf save;
+    struct buf save_gaps; /* $9 to $12: struct source_changes, all of it or nothing */
+};
+
+/* `schema` is quoted. 0; -ENOMEM. To be done in either case. */
+int checkpoint_sql_init(struct checkpoint_sql *s, const char *schema) MUST_CHECK;
+void checkpoint_sql_done(struct checkpoint_sql *s);
+
+#endif

@@ -1,0 +1,99 @@
+/* columns: the wanted columns of an event table: as SQL, and in which form each comes back */
+#include "source/columns.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+int columns_add_name(struct buf *b, const char *before, const struct table_column *column) {
+    int r = buf_addf(b, "%s", before);
+    return r ? r : pgconn_quote_identifier(span_of(column->column), b);
+}
+
+/* Is octet_length known without loading a value of that type? */
+static bool has_stored_length(uint32_t oid) {
+    return oid == TABLE_OID_TEXT || oid == TABLE_OID_VARCHAR || oid == TABLE_OID_BPCHAR || oid == TABLE_OID_BYTEA;
+}
+
+static int add_out(struct columns *c, enum row_role role, enum row_form form, struct span name, const char *expression) {
+    c->list[c->count++] = (struct row_column){role, form, name};
+    int r = buf_addf(&c->out, ", %s", expression);
+    return r ? r : buf_addf(&c->nulls, ", NULL");
+}
+
+/* The data itself if it isn't too large, and its size. */
+static int add_data(struct columns *c, const struct table_column *column, size_t index, int64_t max_data_bytes) {
+    char value[32], expression[160];
+    bool cast;
+    enum row_form form = table_form(column->oid, &cast);
+    int r = 0;
+    if (has_stored_length(column->oid)) {
+        snprintf(value, sizeof value, "q.c%zu", index);
+    } else {
+        snprintf(value, sizeof value, "d.t");
+        r = buf_addf(&c->lateral, " CROSS JOIN LATERAL (SELECT q.c%zu::text AS t OFFSET 0) d", index);
+        form = form == ROW_FORM_JSONB ? ROW_FORM_JSON : form;
+    }
+    snprintf(expression, sizeof expression, "CASE WHEN octet_length(%s) <= %" PRId64 " THEN %s END", value, max_data_bytes,
+             value);
+    if (r == 0)
+        r = add_out(c, ROW_DATA, form, SPAN_ABSENT, expression);
+    snprintf(expression, sizeof expression, "octet_length(%s)", value);
+    return r ? r : add_out(c, ROW_DATA_BYTES, ROW_FORM_INT4, SPAN_ABSENT, expression);
+}
+
+static int add_value(struct columns *c, const struct table_column *column, size_t index, int64_t max_data_bytes) {
+    char expression[48];
+    bool cast;
+    enum row_form form = table_form(column->oid, &cast);
+    int r = columns_add_name(&c->stored, ", e.", column);
+    if (r == 0)
+        r = buf_addf(&c->stored, " AS c%zu", index);
+    if (r == 0)
+        r = buf_addf(&c->names, ", c%zu", index);
+    if (r)
+        return r;
+    if (column->role == ROW_DATA)
+        return add_data(c, column, index, max_data_bytes);
+    snprintf(expression, sizeof expression, "q.c%zu%s", index, cast ? "::text" : "");
+    return add_out(c, (enum row_role)column->role, form, column->attribute, expression);
+}
+
+static int add_position(struct columns *c, const struct table_column *column) {
+    c->position_at = c->count;
+    int r = columns_add_name(&c->position, "e.", column);
+    if (r == 0)
+        r = buf_addf(&c->stored, "%.*s AS p", SPAN_ARGS(buf_span(&c->position)));
+    if (r == 0)
+        r = buf_addf(&c->names, "p");
+    return r ? r : add_out(c, ROW_POSITION, ROW_FORM_INT8, SPAN_ABSENT, "q.p::int8");
+}
+
+int columns_init(struct columns *c, const struct table *table, int64_t max_data_bytes) {
+    ASSERT(table_column(table, ROW_POSITION)->found);
+    ASSERT(max_data_bytes > 0);
+    *c = (struct columns){0};
+    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->lateral};
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
+    int r = table_name_quote(&table->name, &c->from);
+    if (r == 0)
+        r = buf_addf(&c->from, " AS e");
+    if (r == 0)
+        r = add_position(c, table_column(table, ROW_POSITION));
+    for (size_t i = 0; r == 0 && i < table->count; i++) {
+        const struct table_column *column = &table->columns[i];
+        if (column->found && column->role != ROW_POSITION && column->role != TABLE_TRANSACTION_ID)
+            r = add_value(c, column, i, max_data_bytes);
+    }
+    if (r)
+        columns_done(c);
+    return r;
+}
+
+void columns_done(struct columns *c) {
+    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->lateral};
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        buf_done(all[i]);
+}

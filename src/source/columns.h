@@ -1,0 +1,34 @@
+/* columns: the wanted columns of an event table: as SQL, and in which form each comes back */
+#ifndef PENSTOCK_SOURCE_COLUMNS_H
+#define PENSTOCK_SOURCE_COLUMNS_H
+
+#include "source/table.h"
+
+#define COLUMNS_SQL_MAX (256 * 1024) /* bytes of one statement */
+
+/* Pieces of SQL that the statements of all modes share. The table is `e`; what
+ * they call c0, c1 … are the columns as they are stored: large ones travel as
+ * pointers through sorts and materialized parts, and are loaded behind the
+ * limit. Embedded. */
+struct columns {
+    struct buf from;     /* "s"."t" AS e */
+    struct buf position; /* e."position" */
+    struct buf stored;   /* e."position" AS p, e."id" AS c0, … */
+    struct buf names;    /* p, c0, … */
+    struct buf nulls;    /* , NULL, NULL … */
+    struct buf out;      /* , q.p::int8, q.c1 … */
+    struct buf lateral;  /* data as text, converted once */
+    struct row_column list[TABLE_COLUMNS_MAX]; /* what `out` returns */
+    size_t count;
+    size_t position_at; /* index into list; always int8 */
+};
+
+/* For a table that is fit. Data over max_data_bytes is not loaded (NULL; its
+ * size is in ROW_DATA_BYTES). 0; -ENOMEM; -EMSGSIZE. */
+int columns_init(struct columns *c, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
+void columns_done(struct columns *c);
+
+/* Appends before and the quoted name of a column. */
+int columns_add_name(struct buf *b, const char *before, const struct table_column *column) MUST_CHECK;
+
+#endif

@@ -1,0 +1,231 @@
+/* gaps_sql: the statements of mode gaps, as SQL for one table */
+#include "source/gaps_sql.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+#define ARRAY_MAX (8 << 20) /* bytes of the text of an array */
+#define TEXT(b) SPAN_ARGS(buf_span(&(b)))
+
+/* Opening. ------------------------------------------------------------------ */
+
+/* The sequence that the position comes from: owned, of the identity, or named in
+ * the default. Reading it is a privilege of its own. */
+static const char sequence_sql[] =
+    "WITH seq AS (SELECT s.oid, format('%%I.%%I', n.nspname, s.relname) AS name"
+    " FROM pg_attribute a JOIN pg_depend d ON"
+    " (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid"
+    " AND d.refobjsubid = a.attnum AND d.deptype = 'i')"
+    " OR (d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass"
+    " AND d.objid = (SELECT f.oid FROM pg_attrdef f WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum))"
+    " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.deptype = 'i' THEN d.objid ELSE d.refobjid END"
+    " JOIN pg_namespace n ON n.oid = s.relnamespace"
+    " JOIN pg_sequence q ON q.seqrelid = s.oid AND q.seqincrement > 0 AND NOT q.seqcycle"
+    " WHERE a.attrelid = %.*s::regclass AND a.attname = %.*s AND has_sequence_privilege(s.oid, 'SELECT') LIMIT 1)"
+    " SELECT pg_backend_pid(), %.*s::regclass::oid::text, EXISTS (SELECT FROM seq),"
+    " (SELECT pg_sequence_last_value(oid) FROM seq)"
+    " UNION ALL SELECT NULL, name, NULL, NULL FROM seq";
+
+/* From the lowest row on; what lies below it is a gap without an end. */
+static const char visible_sql[] =
+    " UNION ALL SELECT NULL, NULL, true, max(%.*s)::int8 FROM %.*s"
+    " UNION ALL (SELECT NULL, g.text, false, NULL FROM"
+    " (SELECT p, CASE WHEN before IS NULL THEN '<' || p ELSE (before + 1)::int8 || '-' || (p - 1)::int8 END AS text"
+    " FROM (SELECT %.*s AS p, lag(%.*s) OVER (ORDER BY %.*s) AS before FROM %.*s) AS o"
+    " WHERE before IS NULL OR before + 1 < p) AS g ORDER BY g.p DESC LIMIT $1)";
+
+static int quote_position(const struct table *table, struct buf *b) {
+    return pgconn_quote_literal(span_of(table_column(table, ROW_POSITION)->column), b);
+}
+
+static int make_start(struct gaps_sql *s, const struct table *table) {
+    CLEANUP(buf_done) struct buf position = BUF_INIT(4096);
+    const struct columns *c = &s->columns;
+    int r = quote_position(table, &position);
+    if (r == 0)
+        r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(position), TEXT(s->table));
+    if (r == 0)
+        r = buf_add_span(&s->start_now, buf_span(&s->start));
+    return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->position),
+                            TEXT(c->position), TEXT(c->from));
+}
+
+/* Reading. ------------------------------------------------------------------ */
+
+/* Rows in the ranges $1 to $2, by an index condition for each. */
+static int add_ranges(struct buf *b, const struct columns *c, const char *limit) {
+    return buf_addf(b, "(SELECT r.* FROM unnest($1, $2) AS g(first, last) CROSS JOIN LATERAL (SELECT %.*s FROM %.*s"
+                    " WHERE %.*s >= g.first AND %.*s <= g.last ORDER BY %.*s LIMIT %s) r)",
+                    TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->position), limit);
+}
+
+/* A sequence is read as it is, whatever the snapshot: this value is of now. */
+static int add_drawn(struct buf *b, struct span sequence) {
+    if (span_absent(sequence))
+        return buf_addf(b, "false, NULL::int8");
+    return buf_addf(b, "true, (SELECT CASE WHEN is_called THEN last_value END FROM %.*s)", SPAN_ARGS(sequence));
+}
+
+/* $3 position, $4 limit. */
+int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) {
+    struct buf *b = &s->page;
+    const struct columns *c = &s->columns;
+    buf_clear(b);
+    int r = buf_addf(b, "SELECT pg_backend_pid(), %.*s::regclass::oid::text, ", TEXT(s->table));
+    if (r == 0)
+        r = add_drawn(b, sequence);
+    if (r == 0)
+        r = buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM (", TEXT(c->nulls), TEXT(c->out),
+                     TEXT(c->names));
+    if (r == 0)
+        r = add_ranges(b, c, "$4");
+    if (r == 0)
+        r = buf_addf(b, " UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s > $3 ORDER BY %.*s LIMIT $4)) u"
+                     " ORDER BY p LIMIT $4 OFFSET 0) q%.*s",
+                     TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->lateral));
+    return r ? r : buf_terminate(b);
+}
+
+/* $3 limit. */
+static int make_dead(struct gaps_sql *s) {
+    struct buf *b = &s->dead;
+    const struct columns *c = &s->columns;
+    int r = buf_addf(b, "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8%.*s"
+                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM ",
+                     TEXT(c->nulls), TEXT(c->out), TEXT(c->names));
+    if (r == 0)
+        r = add_ranges(b, c, "$3");
+    return r ? r : buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q%.*s", TEXT(c->lateral));
+}
+
+/* An insert locks the table, its partition, or only the partition. Children count
+ * that are just being detached, or inherit in the old way. A backend that runs
+ * VACUUM or builds an index concurrently is no writer: neither can be in a
+ * transaction with anything else. */
+static int make_list(struct gaps_sql *s) {
+    return buf_addf(&s->list,
+                    "WITH RECURSIVE part AS (SELECT %.*s::regclass::oid AS oid"
+                    " UNION SELECT i.inhrelid FROM pg_inherits i JOIN part ON i.inhparent = part.oid)"
+                    " SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8"
+                    " UNION ALL SELECT NULL, l.virtualtransaction, NULL, NULL FROM pg_locks l JOIN part ON l.relation = part.oid"
+                    " WHERE l.locktype = 'relation' AND l.granted"
+                    " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+                    " AND l.mode IN ('RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',"
+                    " 'ExclusiveLock', 'AccessExclusiveLock')"
+                    " AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum v WHERE v.pid = l.pid)"
+                    " AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index i WHERE i.pid = l.pid"
+                    " AND i.command IN ('CREATE INDEX CONCURRENTLY', 'REINDEX CONCURRENTLY'))",
+                    TEXT(s->table));
+}
+
+/* $1: a holder. A prepared transaction has no process; it is known by the id that it holds locked. */
+static int make_who(struct gaps_sql *s) {
+    return buf_addf(&s->who,
+                    "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8, NULL::int4, NULL::text, NULL::text, NULL::text,"
+                    " NULL::text, NULL::int8, NULL::bool"
+                    " UNION ALL SELECT NULL, NULL, NULL, NULL, coalesce(l.pid, 0), p.gid, a.application_name,"
+                    " coalesce(a.usename, p.owner)::text, a.state,"
+                    " (extract(epoch FROM coalesce(a.xact_start, p.prepared)) * 1000000)::int8,"
+                    " a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE') OR pg_has_role(a.usesysid, 'USAGE'))"
+                    " FROM (SELECT k.pid FROM pg_locks k WHERE k.virtualtransaction = $1 LIMIT 1) AS l"
+                    " LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+                    " LEFT JOIN LATERAL (SELECT t.gid, t.owner, t.prepared FROM pg_locks x JOIN pg_prepared_xacts t"
+                    " ON t.transaction = x.transactionid WHERE x.virtualtransaction = $1 AND x.locktype = 'transactionid'"
+                    " AND l.pid IS NULL LIMIT 1) AS p ON true");
+}
+
+int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) {
+    ASSERT(table_column(table, ROW_POSITION)->found);
+    *s = (struct gaps_sql){0};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who};
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
+    s->table = BUF_INIT(16384);
+    s->first = s->last = BUF_INIT(ARRAY_MAX);
+    CLEANUP(buf_done) struct buf name = BUF_INIT(8192);
+    int r = columns_init(&s->columns, table, max_data_bytes);
+    if (r == 0)
+        r = table_name_quote(&table->name, &name);
+    if (r == 0)
+        r = pgconn_quote_literal(buf_span(&name), &s->table);
+    if (r == 0)
+        r = make_start(s, table);
+    if (r == 0)
+        r = make_dead(s);
+    if (r == 0)
+        r = make_list(s);
+    if (r == 0)
+        r = make_who(s);
+    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
+        r = buf_terminate(all[i]);
+    if (r)
+        gaps_sql_done(s);
+    return r;
+}
+
+void gaps_sql_done(struct gaps_sql *s) {
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->table, &s->first, &s->last};
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        buf_done(all[i]);
+    columns_done(&s->columns);
+}
+
+/* Sending. ------------------------------------------------------------------ */
+
+#define NUMBER_SIZE 24
+#define OID_INT8_ARRAY 1016
+
+static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
+    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
+    return (struct pgconn_param){{text, (size_t)len}, TABLE_OID_INT8};
+}
+
+static int write_arrays(struct gaps_sql *s, const struct ranges *ranges) {
+    buf_clear(&s->first);
+    buf_clear(&s->last);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ranges->count; i++) {
+        r = buf_addf(&s->first, "%c%" PRId64, i ? ',' : '{', ranges->items[i].first);
+        if (r == 0)
+            r = buf_addf(&s->last, "%c%" PRId64, i ? ',' : '{', ranges->items[i].last);
+    }
+    if (r == 0)
+        r = buf_addf(&s->first, "%s}", ranges->count ? "" : "{");
+    return r ? r : buf_addf(&s->last, "%s}", ranges->count ? "" : "{");
+}
+
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t now_us, struct error *reterr) {
+    char max[NUMBER_SIZE];
+    struct pgconn_param params[] = {number_param(GAPS_LIVE_MAX, max)};
+    return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, now ? 1 : 0, true, now_us, reterr);
+}
+
+int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
+                  struct error *reterr) {
+    char position[NUMBER_SIZE], limit[NUMBER_SIZE];
+    int r = write_arrays(s, statement->ranges);
+    if (r)
+        return r;
+    struct pgconn_param first = {buf_span(&s->first), OID_INT8_ARRAY}, last = {buf_span(&s->last), OID_INT8_ARRAY};
+    switch (statement->kind) {
+    case GAPS_PAGE: {
+        struct pgconn_param params[] = {first, last, number_param(statement->position, position),
+                                        number_param(statement->limit, limit)};
+        return pgconn_send(tail, "page", s->page.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
+    }
+    case GAPS_DEAD: {
+        struct pgconn_param params[] = {first, last, number_param(statement->limit, limit)};
+        return pgconn_send(tail, "dead", s->dead.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
+    }
+    case GAPS_LIST:
+        return pgconn_send(tail, "list", s->list.data, NULL, 0, true, now_us, reterr);
+    case GAPS_WHO: {
+        struct pgconn_param params[] = {{span_of(statement->holder), TABLE_OID_TEXT}};
+        return pgconn_send(tail, "who", s->who.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
+    }
+    }
+    return -EINVAL;
+}

@@ -1,0 +1,36 @@
+/* gaps_sql: the statements of mode gaps, as SQL for one table */
+#ifndef PENSTOCK_SOURCE_GAPS_SQL_H
+#define PENSTOCK_SOURCE_GAPS_SQL_H
+
+#include "source/columns.h"
+#include "source/gaps.h"
+
+/* What rows of the start statement say behind its head, by the column MODE_FLAG. */
+enum { GAPS_SQL_WHO_PID = 4, GAPS_SQL_WHO_GID, GAPS_SQL_WHO_APPLICATION, GAPS_SQL_WHO_USER, GAPS_SQL_WHO_STATE,
+       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_HIDDEN };
+
+struct gaps_sql {
+    /* Head: pid, the table's oid, is the sequence readable, its last value (NULL:
+     * none yet). Then, flag NULL: its name, quoted. */
+    struct buf start;
+    /* The same, and of the rows that are visible now, flag true: the highest
+     * position; flag false: a range of positions that are not (at most $1 of them, the highest). */
+    struct buf start_now;
+    /* gaps.h says what they return. Heads: pid, oid, is the sequence readable, its last value; pid; pid; pid. */
+    struct buf page, dead, list, who;
+    struct columns columns;
+    struct buf table; /* "s"."t" as a literal */
+    struct buf first, last; /* arrays that are sent */
+};
+
+/* Embedded; for a table that is fit. 0; -ENOMEM; -EMSGSIZE. */
+int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
+void gaps_sql_done(struct gaps_sql *s);
+
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t now_us, struct error *reterr) MUST_CHECK;
+/* The page's SQL, by what the start said: the sequence's quoted name (absent: can't be read). */
+int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) MUST_CHECK;
+int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
+                  struct error *reterr) MUST_CHECK;
+
+#endif

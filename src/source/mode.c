@@ -1,0 +1,55 @@
+/* mode: what source.c asks of a mode of tailing; private to source/ */
+#include "source/mode.h"
+
+#include "base/log.h"
+
+int64_t mode_int8(struct span value) {
+    uint64_t bits = 0;
+    ASSERT(value.len == 8);
+    for (size_t i = 0; i < 8; i++)
+        bits = bits << 8 | (unsigned char)value.data[i];
+    return (int64_t)bits;
+}
+
+int mode_int4(struct span value) {
+    uint32_t bits = 0;
+    ASSERT(value.len == 4);
+    for (size_t i = 0; i < 4; i++)
+        bits = bits << 8 | (unsigned char)value.data[i];
+    return (int)bits;
+}
+
+bool mode_bool(struct span value) {
+    return value.len == 1 && value.data[0] == 1;
+}
+
+enum mode_answer mode_failed(int r, struct error *reterr) {
+    error_set(reterr, ERROR_RETRY, "reading the event table: %s", strerrordesc_np(-r));
+    return MODE_FAILED;
+}
+
+enum mode_answer mode_misfit(struct error *reterr) {
+    error_set(reterr, ERROR_RETRY, "the database's answer does not fit what was asked (two rows with one position, or too "
+              "many transactions running?): connecting again");
+    return MODE_FAILED;
+}
+
+/* The inspection has seen NOT NULL, but a table can be altered, and its children too. */
+static enum mode_answer no_position(struct error *reterr) {
+    error_set(reterr, ERROR_CONFIG, "a row has no position (NULL): looking at the table again");
+    return MODE_FAILED;
+}
+
+enum mode_answer mode_take_row(struct mode *m, const struct columns *columns, int64_t *ret_position, uint64_t *ret_bytes,
+                               struct error *reterr) {
+    *ret_bytes = 0;
+    for (size_t i = 0; i < columns->count; i++) {
+        m->values[i] = pgconn_value(m->tail, MODE_HEAD_COLUMNS + (int)i);
+        *ret_bytes += m->values[i].len;
+    }
+    if (span_absent(m->values[columns->position_at]))
+        return no_position(reterr);
+    *ret_position = mode_int8(m->values[columns->position_at]);
+    m->row = (struct row){columns->list, m->values, columns->count};
+    return MODE_GO_ON;
+}
