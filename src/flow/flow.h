@@ -101,8 +101,8 @@ void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 void flow_saved(struct flow *f, int64_t now_us);
 void flow_save_failed(struct flow *f, int64_t now_us); /* try again */
 void flow_pause(struct flow *f, int64_t now_us, bool paused);
-/* No new reads, no new events on their way, no further attempt of one that
- * failed: what is under way (all destinations of an event that has started, while
+/* No new reads, no new events on their way but those before one that is, no further
+ * attempt of one that failed: what is under way (all destinations of an event that has started, while
  * the sink is up) settles and is saved until the deadline. */
 void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us);
 

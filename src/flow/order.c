@@ -36,7 +36,8 @@ struct order {
     uint32_t first_ready, last_ready;
     struct agenda *asleep;
     uint32_t held, followers, started;
-    bool starts; /* new events */
+    uint64_t start_before; /* events with a lower seq are started */
+    uint64_t started_end;  /* behind the highest that was started */
 };
 
 int order_new(struct slot *slots, uint32_t events, enum flow_order kind, uint32_t limit, struct order **ret_order) {
@@ -49,7 +50,7 @@ int order_new(struct slot *slots, uint32_t events, enum flow_order kind, uint32_
     o->kind = kind;
     o->events = events;
     o->limit = limit;
-    o->starts = true;
+    o->start_before = UINT64_MAX;
     uint32_t map_size = 4;
     while (map_size < 2 * events)
         map_size *= 2;
@@ -82,6 +83,7 @@ void order_reset(struct order *o) {
     o->free_key = 0;
     o->first_ready = o->last_ready = NONE;
     o->held = o->followers = o->started = 0;
+    o->started_end = 0;
     agenda_clear(o->asleep);
 }
 
@@ -196,7 +198,7 @@ static enum key_state next_state(const struct order *o, const struct key *k) {
         return KEY_IDLE;
     const struct slot *s = &o->slots[k->head];
     if (s->todo)
-        return s->started || (o->starts && k->started < o->limit) ? KEY_READY : KEY_IDLE;
+        return s->started || (s->seq < o->start_before && k->started < o->limit) ? KEY_READY : KEY_IDLE;
     return s->failed ? KEY_ASLEEP : KEY_IDLE; /* rejected, or not to be delivered: an operator's turn */
 }
 
@@ -217,7 +219,7 @@ static void arrange(struct order *o, uint32_t number) {
 }
 
 void order_stop_starting(struct order *o) {
-    o->starts = false;
+    o->start_before = o->started_end;
     for (uint32_t i = 0; i < o->events; i++)
         if (o->keys[i].state != KEY_FREE)
             arrange(o, i);
@@ -334,6 +336,8 @@ static void start(struct order *o, struct key *k, struct slot *s) {
     ASSERT(k->started < o->limit);
     o->followers -= followers_of(k);
     s->started = true;
+    if (s->seq >= o->started_end)
+        o->started_end = s->seq + 1;
     k->started++;
     o->started++;
     k->waiting--;

@@ -23,7 +23,8 @@ void order_free(struct order *o);
 /* Forgets every event. */
 void order_reset(struct order *o);
 
-/* From now on no event is started; what has started goes on. */
+/* From now on only events are started that came before one that has started:
+ * a settled event behind a hole would be sent again (G7). What has started goes on. */
 void order_stop_starting(struct order *o);
 
 /* A new event in that slot. */

@@ -31,8 +31,8 @@ static int add_data(struct columns *c, const struct table_column *column, size_t
     if (has_stored_length(column->oid)) {
         snprintf(value, sizeof value, "q.c%zu", index);
     } else {
-        snprintf(value, sizeof value, "d.t");
-        r = buf_addf(&c->lateral, " CROSS JOIN LATERAL (SELECT q.c%zu::text AS t OFFSET 0) d", index);
+        snprintf(value, sizeof value, "q.t");
+        r = buf_addf(&c->texts, ", q.c%zu::text AS t", index);
         form = form == ROW_FORM_JSONB ? ROW_FORM_JSON : form;
     }
     snprintf(expression, sizeof expression, "CASE WHEN octet_length(%s) <= %" PRId64 " THEN %s END", value, max_data_bytes,
@@ -74,7 +74,7 @@ int columns_init(struct columns *c, const struct table *table, int64_t max_data_
     ASSERT(table_column(table, ROW_POSITION)->found);
     ASSERT(max_data_bytes > 0);
     *c = (struct columns){0};
-    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->lateral};
+    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     int r = table_name_quote(&table->name, &c->from);
@@ -93,7 +93,7 @@ int columns_init(struct columns *c, const struct table *table, int64_t max_data_
 }
 
 void columns_done(struct columns *c) {
-    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->lateral};
+    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
 }

@@ -16,8 +16,8 @@ struct columns {
     struct buf stored;   /* e."position" AS p, e."id" AS c0, … */
     struct buf names;    /* p, c0, … */
     struct buf nulls;    /* , NULL, NULL … */
-    struct buf out;      /* , q.p::int8, q.c1 … */
-    struct buf lateral;  /* data as text, converted once */
+    struct buf texts;    /* , q.c4::text AS t: data, converted once */
+    struct buf out;      /* , q.p::int8, q.c1 …, q.t: of q with its texts */
     struct row_column list[TABLE_COLUMNS_MAX]; /* what `out` returns */
     size_t count;
     size_t position_at; /* index into list; always int8 */

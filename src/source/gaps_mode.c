@@ -246,7 +246,7 @@ static enum mode_answer row(struct gaps_mode *g, struct error *reterr) {
     int64_t position;
     uint64_t bytes;
     bool keep;
-    enum mode_answer answer = mode_take_row(&g->mode, &g->sql.columns, &position, &bytes, reterr);
+    enum mode_answer answer = mode_take_row(&g->mode, &g->sql.columns, MODE_HEAD_COLUMNS, &position, &bytes, reterr);
     if (answer != MODE_GO_ON)
         return answer;
     int r = gaps_row(g->gaps, position, bytes, &keep);

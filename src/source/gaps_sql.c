@@ -58,8 +58,8 @@ static int make_start(struct gaps_sql *s, const struct table *table) {
 /* Rows in the ranges $1 to $2, by an index condition for each. */
 static int add_ranges(struct buf *b, const struct columns *c, const char *limit) {
     return buf_addf(b, "(SELECT r.* FROM unnest($1, $2) AS g(first, last) CROSS JOIN LATERAL (SELECT %.*s FROM %.*s"
-                    " WHERE %.*s >= g.first AND %.*s <= g.last ORDER BY %.*s LIMIT %s) r)",
-                    TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->position), limit);
+                    " WHERE %.*s >= g.first AND %.*s <= g.last ORDER BY %.*s LIMIT %s) r ORDER BY p LIMIT %s)",
+                    TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->position), limit, limit);
 }
 
 /* A sequence is read as it is, whatever the snapshot: this value is of now. */
@@ -78,14 +78,14 @@ int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) {
     if (r == 0)
         r = add_drawn(b, sequence);
     if (r == 0)
-        r = buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM (", TEXT(c->nulls), TEXT(c->out),
-                     TEXT(c->names));
+        r = buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (SELECT %.*s FROM (",
+                     TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
     if (r == 0)
         r = add_ranges(b, c, "$4");
     if (r == 0)
         r = buf_addf(b, " UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s > $3 ORDER BY %.*s LIMIT $4)) u"
-                     " ORDER BY p LIMIT $4 OFFSET 0) q%.*s",
-                     TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->lateral));
+                     " ORDER BY p LIMIT $4 OFFSET 0) q OFFSET 0) q",
+                     TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position));
     return r ? r : buf_terminate(b);
 }
 
@@ -94,11 +94,11 @@ static int make_dead(struct gaps_sql *s) {
     struct buf *b = &s->dead;
     const struct columns *c = &s->columns;
     int r = buf_addf(b, "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8%.*s"
-                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM ",
-                     TEXT(c->nulls), TEXT(c->out), TEXT(c->names));
+                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (SELECT %.*s FROM ",
+                     TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
     if (r == 0)
         r = add_ranges(b, c, "$3");
-    return r ? r : buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q%.*s", TEXT(c->lateral));
+    return r ? r : buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q OFFSET 0) q");
 }
 
 /* An insert locks the table, its partition, or only the partition. Children count

@@ -40,11 +40,11 @@ static enum mode_answer no_position(struct error *reterr) {
     return MODE_FAILED;
 }
 
-enum mode_answer mode_take_row(struct mode *m, const struct columns *columns, int64_t *ret_position, uint64_t *ret_bytes,
-                               struct error *reterr) {
+enum mode_answer mode_take_row(struct mode *m, const struct columns *columns, int head_columns, int64_t *ret_position,
+                               uint64_t *ret_bytes, struct error *reterr) {
     *ret_bytes = 0;
     for (size_t i = 0; i < columns->count; i++) {
-        m->values[i] = pgconn_value(m->tail, MODE_HEAD_COLUMNS + (int)i);
+        m->values[i] = pgconn_value(m->tail, head_columns + (int)i);
         *ret_bytes += m->values[i].len;
     }
     if (span_absent(m->values[columns->position_at]))

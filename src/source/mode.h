@@ -5,8 +5,9 @@
 #include "source/columns.h"
 #include "source/source.h"
 
-/* First columns of every answer. Its first row is the head: there the backend's
- * pid is not NULL, and the row's columns are; in all others it is the reverse. */
+/* First columns of an answer: all of them, or the pid alone. Its first row is the
+ * head: there the backend's pid is not NULL, and the row's columns are; in all
+ * others it is the reverse. */
 enum { MODE_PID, MODE_TEXT, MODE_FLAG, MODE_NUMBER, MODE_HEAD_COLUMNS };
 
 /* What has become of a row of an answer, or of its end. */
@@ -72,10 +73,10 @@ int64_t mode_int8(struct span value);
 int mode_int4(struct span value);
 bool mode_bool(struct span value);
 
-/* A row as data: its values into mode.row. *ret_bytes: their size together.
- * MODE_FAILED: it has no position. */
-enum mode_answer mode_take_row(struct mode *m, const struct columns *columns, int64_t *ret_position, uint64_t *ret_bytes,
-                               struct error *reterr);
+/* A row as data, behind so many columns of the head: its values into mode.row.
+ * *ret_bytes: their size together. MODE_FAILED: it has no position. */
+enum mode_answer mode_take_row(struct mode *m, const struct columns *columns, int head_columns, int64_t *ret_position,
+                               uint64_t *ret_bytes, struct error *reterr);
 
 enum mode_answer mode_failed(int r, struct error *reterr);
 /* The answer isn't what was asked for. */

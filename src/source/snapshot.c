@@ -73,10 +73,10 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
                     " head AS MATERIALIZED (SELECT count(*) > $2 AS overflow, max(p) AS last FROM found)"
                     " SELECT pg_backend_pid(), pg_current_snapshot()::text, overflow,"
                     " CASE WHEN overflow THEN (SELECT max(%.*s) FROM %.*s) ELSE last END::int8%.*s FROM head"
-                    " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM"
-                    " (SELECT %.*s FROM found WHERE NOT (SELECT overflow FROM head) ORDER BY p OFFSET 0) q%.*s",
-                    TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->names),
-                    TEXT(p->c->lateral));
+                    " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM"
+                    " (SELECT %.*s FROM found WHERE NOT (SELECT overflow FROM head) ORDER BY p OFFSET 0) q OFFSET 0) q",
+                    TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->texts),
+                    TEXT(p->c->names));
 }
 
 /* $1 S, $2 N, $3 position. The fence keeps the planner from walking all positions
@@ -89,24 +89,50 @@ static int make_first(struct snapshot_sql *s, const struct pieces *p) {
                     TEXT(p->c->position));
 }
 
-/* $1 S, $2 N, $3 position, $4 end, $5 first, $6 limit. Transactions at or above
- * xmax(S) can't be visible in S, so one test is enough. */
+/* Rows with a transaction at or above xmax(S), by position. Such a one can't be
+ * visible in S, so one test is enough. */
+static int add_walk(struct buf *b, const struct pieces *p) {
+    return buf_addf(b,
+                    "SELECT %.*s FROM %.*s WHERE %.*s >= $5 AND %.*s > $3 AND %.*s <= $4"
+                    " AND %.*s >= (SELECT pg_snapshot_xmax($1)%s) AND pg_visible_in_snapshot(%.*s%s, $2)"
+                    " ORDER BY %.*s LIMIT $6",
+                    TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->c->position), TEXT(p->c->position), TEXT(p->c->position),
+                    TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->xid8, TEXT(p->c->position));
+}
+
+static int begin_page(struct buf *b, const struct pieces *p) {
+    return buf_addf(b, "SELECT pg_backend_pid()%.*s UNION ALL SELECT NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(p->c->nulls),
+                    TEXT(p->c->out), TEXT(p->c->texts));
+}
+
+static int end_page(struct buf *b) {
+    return buf_addf(b, " OFFSET 0) q OFFSET 0) q");
+}
+
+/* $1 S, $2 N, $3 position, $4 end, $5 first, $6 limit. Both branches are sorted,
+ * so that they can be merged: no row waits for the others of its page. */
 static int make_page(struct snapshot_sql *s, const struct pieces *p) {
     struct buf *b = &s->page;
-    int r = buf_addf(b,
-                     "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8%.*s"
-                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT %.*s FROM ((",
-                     TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->names));
+    int r = begin_page(b, p);
+    if (r == 0)
+        r = buf_addf(b, "SELECT %.*s FROM ((", TEXT(p->c->names));
     if (r == 0)
         r = add_ended(b, p, "$2", "$3", "$4", "$6");
-    if (r)
-        return r;
-    return buf_addf(b,
-                    ") UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s >= $5 AND %.*s > $3 AND %.*s <= $4"
-                    " AND %.*s >= pg_snapshot_xmax($1)%s AND pg_visible_in_snapshot(%.*s%s, $2)"
-                    " ORDER BY %.*s LIMIT $6)) u ORDER BY p LIMIT $6 OFFSET 0) q%.*s",
-                    TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->c->position), TEXT(p->c->position), TEXT(p->c->position),
-                    TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->xid8, TEXT(p->c->position), TEXT(p->c->lateral));
+    if (r == 0)
+        r = buf_addf(b, " ORDER BY p LIMIT $6) UNION ALL (");
+    if (r == 0)
+        r = add_walk(b, p);
+    if (r == 0)
+        r = buf_addf(b, ")) u ORDER BY p LIMIT $6");
+    return r ? r : end_page(b);
+}
+
+/* The same when nothing ran in S: a partitioned table has an index less to open for each partition. */
+static int make_walk(struct snapshot_sql *s, const struct pieces *p) {
+    int r = begin_page(&s->walk, p);
+    if (r == 0)
+        r = add_walk(&s->walk, p);
+    return r ? r : end_page(&s->walk);
 }
 
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) {
@@ -115,7 +141,8 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
     *s = (struct snapshot_sql){.start = BUF_INIT(COLUMNS_SQL_MAX),
                                .small = BUF_INIT(COLUMNS_SQL_MAX),
                                .first = BUF_INIT(COLUMNS_SQL_MAX),
-                               .page = BUF_INIT(COLUMNS_SQL_MAX)};
+                               .page = BUF_INIT(COLUMNS_SQL_MAX),
+                               .walk = BUF_INIT(COLUMNS_SQL_MAX)};
     struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX)};
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
@@ -128,8 +155,10 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
         r = make_first(s, &p);
     if (r == 0)
         r = make_page(s, &p);
+    if (r == 0)
+        r = make_walk(s, &p);
     buf_done(&p.xid);
-    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page};
+    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);
     if (r)
@@ -143,6 +172,7 @@ void snapshot_done(struct snapshot_sql *s) {
     buf_done(&s->small);
     buf_done(&s->first);
     buf_done(&s->page);
+    buf_done(&s->walk);
 }
 
 /* Sending. ------------------------------------------------------------------ */
@@ -178,13 +208,20 @@ static int send_first(const struct snapshot_sql *s, struct pgconn *tail, const s
     return pgconn_send(tail, "first", s->first.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
+/* xmin:xmax:list */
+static bool lists_nobody(struct span snapshot) {
+    return snapshot.len > 0 && snapshot.data[snapshot.len - 1] == ':';
+}
+
 static int send_page(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                      struct error *reterr) {
     char position[NUMBER_SIZE], end[NUMBER_SIZE], first[NUMBER_SIZE], limit[NUMBER_SIZE];
     struct pgconn_param params[] = {snapshot_param(st->s),         snapshot_param(st->n),
                                     number_param(st->position, position), number_param(st->end, end),
                                     number_param(st->first, first),       number_param(st->limit, limit)};
-    return pgconn_send(tail, "page", s->page.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
+    bool walk = lists_nobody(st->s);
+    return pgconn_send(tail, walk ? "walk" : "page", walk ? s->walk.data : s->page.data, params, ARRAY_LENGTH(params), true,
+                       now_us, reterr);
 }
 
 int snapshot_send(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *statement,

@@ -5,12 +5,16 @@
 #include "source/columns.h"
 #include "source/plan.h"
 
+/* A page's head is the pid alone: each column costs as much in every row. */
+#define SNAPSHOT_PAGE_HEAD_COLUMNS 1
+
 struct snapshot_sql {
     /* Heads are mode.h's. Of start: pid, now's snapshot, does the server lie before $1 (then: ahead), highest position. No rows.
      * $1: a cursor's snapshot or NULL. */
     struct buf start;
     /* plan.h says what they return: N, overflow, end; -, -, first; -, -, -. */
     struct buf small, first, page;
+    struct buf walk; /* page when nothing ran in S */
     struct columns columns; /* behind the head's */
 };
 

@@ -143,6 +143,8 @@ static int next(struct mode *m, int64_t now_us, struct error *reterr) {
 
 static enum mode_answer head(struct mode *m, struct error *reterr) {
     struct snapshot_mode *s = of(m);
+    if (s->asked == PLAN_PAGE)
+        return MODE_GO_ON;
     struct span number = pgconn_value(m->tail, MODE_NUMBER);
     int64_t value = span_absent(number) ? INT64_MIN : mode_int8(number);
     if (s->asked == PLAN_FIRST)
@@ -160,7 +162,8 @@ static enum mode_answer data(struct mode *m, struct error *reterr) {
     int64_t position;
     uint64_t bytes;
     bool keep;
-    enum mode_answer answer = mode_take_row(m, &s->sql.columns, &position, &bytes, reterr);
+    int head_columns = s->asked == PLAN_PAGE ? SNAPSHOT_PAGE_HEAD_COLUMNS : MODE_HEAD_COLUMNS;
+    enum mode_answer answer = mode_take_row(m, &s->sql.columns, head_columns, &position, &bytes, reterr);
     if (answer != MODE_GO_ON)
         return answer;
     int r = plan_row(s->plan, position, bytes, &keep);

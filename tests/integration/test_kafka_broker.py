@@ -384,10 +384,11 @@ class Load(Kafka):
         proxy = self.kafka.proxy()
         self.addCleanup(proxy.close)
         d = self.daemon(self.configuration(broker_port=proxy.port, stop_timeout="1s"))
-        d.wait_state("idle")
+        self.db.insert_many(1, streams=1)
+        self.wait_saved(1)  # the producer has its id, and its connection to the leader
         proxy.stall(down=True)
         self.db.insert_many(3, streams=3)
-        wait_until(lambda: self.kafka.count(self.topic) > 0)
+        wait_until(lambda: self.kafka.count(self.topic) > 1)
         began = time.monotonic()
         self.assertEqual(d.stop(), 1)
         self.assertLess(time.monotonic() - began, 4)

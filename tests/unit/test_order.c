@@ -226,6 +226,24 @@ START_TEST(ready_keys_take_turns) {
 }
 END_TEST
 
+START_TEST(at_a_stop_only_what_came_before_a_started_one_still_starts) {
+    options.sink_in_flight = 2;
+    begin();
+    read_keys("aabb");
+    uint64_t a = want_submit(0), b = want_submit(2);
+    flow_stop(flow, now_us, now_us + 1000 * MS);
+    outcome(b, FLOW_CONFIRMED);
+    want_nothing();
+    outcome(a, FLOW_CONFIRMED);
+    want(FLOW_WANT_SAVE);
+    outcome(want_submit(1), FLOW_CONFIRMED);
+    flow_saved(flow, now_us);
+    want(FLOW_WANT_SAVE);
+    flow_saved(flow, now_us);
+    want(FLOW_WANT_FINISH);
+}
+END_TEST
+
 /* --- Outcomes. ----------------------------------------------------------- */
 
 START_TEST(stale_and_double_outcomes_are_counted_and_ignored) {
@@ -359,6 +377,7 @@ int main(void) {
     tcase_add_test(order, no_more_than_sink_in_flight_are_on_the_wire);
     tcase_add_test(order, what_the_sink_did_not_take_is_wanted_again_when_it_is_ready);
     tcase_add_test(order, ready_keys_take_turns);
+    tcase_add_test(order, at_a_stop_only_what_came_before_a_started_one_still_starts);
     TCase *outcomes = case_of(suite, "outcomes");
     tcase_add_test(outcomes, stale_and_double_outcomes_are_counted_and_ignored);
     tcase_add_test(outcomes, an_outcome_says_whose_it_is);
