@@ -137,7 +137,8 @@ tmpfiles_file = $(libdir_)/tmpfiles.d/penstock.conf
 catalog_file = $(libdir_)/systemd/catalog/penstock.catalog
 MAN = $(wildcard man/*.[1-8])
 man_file = $(mandir)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
-fill_in = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g'
+fill_in = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g' \
+  -e 's|@service_type@|$(SERVICE_TYPE)|' $(if $(filter notify-reload,$(SERVICE_TYPE)),-e '/kill -HUP/d')
 
 # A configuration that is there is somebody's: the new one is laid beside it.
 install: all

@@ -204,6 +204,7 @@ int config_load(const char *path, struct diag *diag, struct config **ret_config)
     CLEANUP(config_cleanup) struct config *c = calloc(1, sizeof(*c));
     if (!r || !c)
         return -ENOMEM;
+    c->owners = 1;
     r->diag = diag;
     r->errors_before = diag_count(diag, DIAG_ERROR);
     int result = read_files(r, path);
@@ -218,8 +219,24 @@ int config_load(const char *path, struct diag *diag, struct config **ret_config)
     return 0;
 }
 
+const struct config_forwarder *config_find_forwarder(const struct config *c, const char *name) {
+    for (size_t i = 0; i < c->forwarder_count; i++)
+        if (strcmp(c->forwarders[i].name, name) == 0)
+            return &c->forwarders[i];
+    return NULL;
+}
+
+struct config *config_share(struct config *c) {
+    ASSERT(c->owners > 0);
+    c->owners++;
+    return c;
+}
+
 void config_free(struct config *c) {
     if (!c)
+        return;
+    ASSERT(c->owners > 0);
+    if (--c->owners > 0)
         return;
     for (size_t i = 0; i < c->forwarder_count; i++)
         config_forwarder_done(&c->forwarders[i]); /* before the connections whose kinds they ask */

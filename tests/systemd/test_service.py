@@ -193,6 +193,59 @@ class Running(Service, Case):
         wait_until(lambda: self.machine.entries(f"MESSAGE_ID={MESSAGE_IDS['RECOVERED']}"), 10, every=0.1)
 
 
+class Reloading(Service, Case):
+    def reload(self, configuration):
+        self.machine.configure(configuration)
+        return self.machine.systemctl("reload", UNIT, check=False)[0]
+
+    def test_a_good_one_is_in_force_without_a_restart(self):
+        configuration = self.configuration()
+        self.start(configuration)
+        self.machine.wait_state("idle")
+        pid = self.machine.main_pid()
+        configuration["forwarders"]["orders"]["rules"][0]["to"]["routing_key"] = "changed"
+        configuration["forwarders"]["again"] = self.forwarder(rules=[{"skip": True}])
+        self.assertEqual(self.reload(configuration), 0)
+        self.machine.wait_state("idle", forwarder="again")
+        wait_until(lambda: self.machine.show("StatusText") == "2 forwarders", 10, every=0.1)
+        self.db.insert_many(3)
+        self.assertEqual([m.routing_key for m in self.receive(3)], ["changed"] * 3)
+        self.assertEqual((self.machine.main_pid(), self.machine.show("ActiveState"), self.machine.show("NRestarts")),
+                         (pid, "active", "0"))
+        self.assertEqual(len(self.machine.entries(f"MESSAGE_ID={MESSAGE_IDS['RELOADED']}")), 1)
+
+    def test_a_bad_one_fails_and_changes_nothing(self):
+        configuration = self.configuration()
+        self.start(configuration)
+        self.machine.wait_state("idle")
+        pid = self.machine.main_pid()
+        self.assertNotEqual(self.reload({**configuration, "stop_timeout": "soon"}), 0)
+        self.assertEqual((self.machine.main_pid(), self.machine.show("ActiveState")), (pid, "active"))
+        self.assertIn("stop_timeout", self.machine.journal())
+        # Whoever sends the signal himself is told in the journal and by systemctl status.
+        self.machine.signal("SIGHUP")
+        wait_until(lambda: "refused" in self.machine.show("StatusText"), 10, every=0.1)
+        self.assertIn("Subject: The changed configuration of Penstock is refused", self.machine.journal("-x"))
+        self.db.insert_many(3)
+        self.receive(3)
+        self.assertEqual(self.reload(configuration), 0)
+        wait_until(lambda: self.machine.show("StatusText") == "1 forwarder", 10, every=0.1)
+        self.assertEqual(self.machine.main_pid(), pid)
+
+    def test_a_place_that_would_be_lost_is_kept_and_said(self):
+        configuration = self.configuration()
+        self.start(configuration)
+        self.machine.wait_state("idle")
+        configuration["forwarders"]["orders"]["source"]["table"] = "public.event"
+        self.reload(configuration)
+        self.machine.wait_journal("source.table was event and is public.event.*another name")
+        self.assertEqual(self.machine.status()["source"]["table"], "event")
+        # The other way: a restart.
+        self.machine.systemctl("restart", UNIT)
+        self.machine.wait_state("idle")
+        self.assertEqual(self.machine.status()["source"]["table"], "public.event")
+
+
 class Secrets(Service, Case):
     def test_a_password_comes_by_load_credential_and_stays_secret(self):
         self.rabbitmq.ctl("add_user", self.name, "s3cret-by-credential")
