@@ -67,7 +67,7 @@ REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
-.PHONY: all check check-unit bench install uninstall dist clean distclean maintainer-clean FORCE
+.PHONY: all check check-unit bench fresh install uninstall dist clean distclean maintainer-clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(PROGRAMS)
@@ -125,6 +125,11 @@ check-unit: $(UNIT_PROGRAMS)
 
 bench: all $(BENCH_PROGRAMS)
 	$(Q)tests/bench/run
+
+# In a bare Debian 12 and 13: an hour each. Needs root.
+fresh:
+	$(Q)tests/fresh bookworm
+	$(Q)tests/fresh trixie
 
 # --- installing ---
 

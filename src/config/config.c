@@ -195,16 +195,22 @@ static int read_config(struct reading *r, struct config *c) {
     return result != 0 ? result : read_forwarders(r, c);
 }
 
+static struct config *config_new(void) {
+    struct config *c = calloc(1, sizeof(*c));
+    if (c)
+        c->owners = 1;
+    return c;
+}
+
 static void config_cleanup(struct config **c) {
     config_free(*c);
 }
 
 int config_load(const char *path, struct diag *diag, struct config **ret_config) {
     CLEANUP(reading_cleanup) struct reading *r = calloc(1, sizeof(*r));
-    CLEANUP(config_cleanup) struct config *c = calloc(1, sizeof(*c));
+    CLEANUP(config_cleanup) struct config *c = config_new();
     if (!r || !c)
         return -ENOMEM;
-    c->owners = 1;
     r->diag = diag;
     r->errors_before = diag_count(diag, DIAG_ERROR);
     int result = read_files(r, path);
