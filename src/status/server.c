@@ -147,6 +147,10 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
     return 0;
 }
 
+void server_tell(struct server *s, const struct document_daemon *daemon) {
+    s->options.daemon = *daemon;
+}
+
 void server_stop(struct server *s) {
     if (!s)
         return;

@@ -29,6 +29,8 @@ struct server_options {
  * 0; negative errno with *reterr. */
 int server_start(const struct server_options *options, struct sd_event *loop, struct server **ret_server,
                  struct error *reterr) MUST_CHECK;
+/* What is said of the daemon from now on; its texts are borrowed. Before the first request: of that nothing is known. */
+void server_tell(struct server *s, const struct document_daemon *daemon);
 /* Removes the socket file if it is still ours, closes every connection, frees. NULL is fine. */
 void server_stop(struct server *s);
 
