@@ -67,7 +67,7 @@ REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
-.PHONY: all check check-unit bench install uninstall dist clean distclean maintainer-clean FORCE
+.PHONY: all check check-unit bench fresh install uninstall dist clean distclean maintainer-clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(PROGRAMS)
@@ -126,6 +126,11 @@ check-unit: $(UNIT_PROGRAMS)
 bench: all $(BENCH_PROGRAMS)
 	$(Q)tests/bench/run
 
+# In a bare Debian 12 and 13: an hour each. Needs root.
+fresh:
+	$(Q)tests/fresh bookworm
+	$(Q)tests/fresh trixie
+
 # --- installing ---
 
 D = $(DESTDIR)
@@ -143,7 +148,8 @@ completion_files = conf/completion/penstock.bash=$(datarootdir)/bash-completion/
   conf/completion/penstock.fish=$(datarootdir)/fish/vendor_completions.d/penstock.fish
 from = $(firstword $(subst =, ,$(1)))
 to = $(lastword $(subst =, ,$(1)))
-fill_in = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g'
+fill_in = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g' \
+  -e 's|@service_type@|$(SERVICE_TYPE)|' $(if $(filter notify-reload,$(SERVICE_TYPE)),-e '/kill -HUP/d')
 
 # A configuration that is there is somebody's: the new one is laid beside it.
 install: all

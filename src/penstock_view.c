@@ -285,6 +285,18 @@ static void put_culprit(const struct penstock_view *view, const json_t *f) {
     fputc('\n', view->out);
 }
 
+/* Mode gaps: positions that were not seen. */
+static void put_gaps(const struct penstock_view *view, const json_t *f) {
+    const json_t *gaps = member(f, "source", "gaps");
+    if (!json_is_object(gaps))
+        return;
+    put_label(view, "gaps");
+    put_integer(view, "", json_object_get(gaps, "open"));
+    put_integer(view, " open, ", json_object_get(gaps, "dead"));
+    put_integer(view, " dead and looked at, ", json_object_get(gaps, "dropped"));
+    fputs(" given up early\n", view->out);
+}
+
 static void put_ends(const struct penstock_view *view, const json_t *f) {
     put_label(view, "source");
     put_text(view, "", member(f, "source", "connection"));
@@ -329,7 +341,9 @@ static void put_window(const struct penstock_view *view, const json_t *f) {
     put_integer(view, " of ", member(f, "window", "max_bytes"));
     put_integer(view, " bytes, ", member(f, "window", "unsaved"));
     put_integer(view, " of ", member(f, "window", "max_unsaved"));
-    fputs(" unsaved\n", view->out);
+    put_integer(view, " unsaved, ", member(f, "window", "held"));
+    put_integer(view, " held, ", member(f, "window", "followers"));
+    fputs(" behind them\n", view->out);
 }
 
 static void put_counts(const struct penstock_view *view, const json_t *f) {
@@ -351,6 +365,7 @@ void penstock_view_forwarder(const struct penstock_view *view, const json_t *f) 
     put_line(view, "resumes", member(f, "resumes", NULL));
     put_culprit(view, f);
     put_ends(view, f);
+    put_gaps(view, f);
     put_progress(view, f);
     put_window(view, f);
     put_counts(view, f);

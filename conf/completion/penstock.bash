@@ -17,17 +17,18 @@ _penstock() {
     done
     case $previous in
         -c | --config | -s | --socket) COMPREPLY=($(compgen -f -- "$current")); return ;;
-        --role | --event-table | --position | --reason) return ;;
+        --role | --event-table | --position | --reason | --listen) return ;;
     esac
     case $command in
-        '') options="status pause resume skip check config schema" ;;
+        '') options="status pause resume skip check config schema rebase" ;;
         status) options="--watch --json" forwarders=yes ;;
         pause) options="--reason" forwarders=yes ;;
         resume) options="--reason" forwarders=yes ;;
         skip) options="--reason" forwarders=yes ;;
         check) options="--json" ;;
         config) options="" ;;
-        schema) options="--role --event-table --existing --position" ;;
+        schema) options="--role --event-table --existing --position --listen" ;;
+        rebase) options="--position --upgraded --reason" forwarders=yes ;;
     esac
     [ -z "$forwarders" ] || [[ $current == -* ]] || options=$(_penstock_forwarders)
     [[ $current != -* ]] || options="$options --config --socket --help --version"

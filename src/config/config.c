@@ -195,13 +195,20 @@ static int read_config(struct reading *r, struct config *c) {
     return result != 0 ? result : read_forwarders(r, c);
 }
 
+static struct config *config_new(void) {
+    struct config *c = calloc(1, sizeof(*c));
+    if (c)
+        c->owners = 1;
+    return c;
+}
+
 static void config_cleanup(struct config **c) {
     config_free(*c);
 }
 
 int config_load(const char *path, struct diag *diag, struct config **ret_config) {
     CLEANUP(reading_cleanup) struct reading *r = calloc(1, sizeof(*r));
-    CLEANUP(config_cleanup) struct config *c = calloc(1, sizeof(*c));
+    CLEANUP(config_cleanup) struct config *c = config_new();
     if (!r || !c)
         return -ENOMEM;
     r->diag = diag;
@@ -218,8 +225,24 @@ int config_load(const char *path, struct diag *diag, struct config **ret_config)
     return 0;
 }
 
+const struct config_forwarder *config_find_forwarder(const struct config *c, const char *name) {
+    for (size_t i = 0; i < c->forwarder_count; i++)
+        if (strcmp(c->forwarders[i].name, name) == 0)
+            return &c->forwarders[i];
+    return NULL;
+}
+
+struct config *config_share(struct config *c) {
+    ASSERT(c->owners > 0);
+    c->owners++;
+    return c;
+}
+
 void config_free(struct config *c) {
     if (!c)
+        return;
+    ASSERT(c->owners > 0);
+    if (--c->owners > 0)
         return;
     for (size_t i = 0; i < c->forwarder_count; i++)
         config_forwarder_done(&c->forwarders[i]); /* before the connections whose kinds they ask */

@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_CONFIG_CONFIG_H
 #define PENSTOCK_CONFIG_CONFIG_H
 
+#include "base/hash.h"
 #include "config/diag.h"
 #include "flow/flow.h"
 #include "pg/pgconn.h"
@@ -31,6 +32,7 @@ struct config_forwarder {
     struct source_options source;
     struct filter *filter; /* of the subscription; NULL: all */
     int64_t poll_min_us, poll_max_us;
+    char *listen; /* NULL: no channel */
     bool emit_streamid, emit_streamversion, emit_position;
     char *default_text_type;
     int invalid_json_as_base64; /* 0: invalid_json: reject; 1: base64 */
@@ -54,8 +56,10 @@ struct config_forwarder {
     char *filter_text, *rules_text; /* for config_print */
 };
 
-/* Owns everything. Immutable after load, shared between threads. */
+/* Owns everything. Immutable after load, shared between threads. Each forwarder
+ * that runs keeps the one that it was started from. */
 struct config {
+    unsigned owners; /* the main thread's business */
     struct config_connection *connections;
     size_t connection_count;
     struct config_forwarder *forwarders;
@@ -74,10 +78,19 @@ struct config {
 /* The file and what stands in conf.d beside it (names ending in .yaml). Every finding goes to diag, warnings
  * too. 0; CONFIG_E_REFUSED; -ENOMEM. */
 int config_load(const char *path, struct diag *diag, struct config **ret_config) MUST_CHECK;
+/* One more owner. */
+struct config *config_share(struct config *c);
+/* One owner less; the last one frees. NULL is fine. */
 void config_free(struct config *c);
+/* NULL: there is none of that name. */
+const struct config_forwarder *config_find_forwarder(const struct config *c, const char *name);
 
 /* The effective configuration: defaults shown, secrets masked where inline;
  * loads again to the same. */
 int config_print(const struct config *c, struct buf *b) MUST_CHECK;
+/* All that one forwarder depends on: its connections, itself, our own tables. Each
+ * secret with its hash by that key, to see that it changed: for comparing, not for showing. */
+int config_print_forwarder(const struct config *c, const struct config_forwarder *f, const struct hash_key *fingerprints,
+                           struct buf *b) MUST_CHECK;
 
 #endif

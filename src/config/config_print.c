@@ -149,6 +149,16 @@ static void print_forwarder(struct writer *w, const struct config_forwarder *f) 
     writer_close_mapping(w);
 }
 
+int config_print_forwarder(const struct config *c, const struct config_forwarder *f, const struct hash_key *fingerprints,
+                           struct buf *b) {
+    struct writer w = {.out = b, .fingerprints = fingerprints};
+    print_connection(&w, f->source_connection);
+    print_connection(&w, f->sink_connection);
+    print_forwarder(&w, f);
+    print_section(&w, &config_keys_checkpoint, c);
+    return w.result;
+}
+
 int config_print(const struct config *c, struct buf *b) {
     struct writer w = {.out = b};
     writer_open_mapping(&w, "connections");

@@ -1,6 +1,7 @@
 /* writer: prints YAML that yaml_parse reads back to the same tree */
 #include "config/writer.h"
 
+#include <inttypes.h>
 #include <strings.h>
 
 #include "base/log.h"
@@ -213,6 +214,19 @@ void writer_node(struct writer *w, const char *key, const struct yaml_node *node
 
 /* Tables ----------------------------------------------------------------- */
 
+/* MASK_TEXT, or what mask_add left of a text: two that differ in a secret look the same. */
+static void write_masked(struct writer *w, const char *key, struct span masked, struct span secret) {
+    if (!w->fingerprints) {
+        writer_text(w, key, masked);
+        return;
+    }
+    CLEANUP(buf_done) struct buf b = BUF_INIT(WRITER_SCALAR_MAX);
+    if (w->result == 0)
+        w->result = buf_addf(&b, "%.*s %016" PRIx64, SPAN_ARGS(masked), hash_bytes(w->fingerprints, secret));
+    if (w->result == 0)
+        writer_text(w, key, buf_span(&b));
+}
+
 static void write_secret(struct writer *w, const char *key, const struct secret *secret) {
     static const char *const places[] = {
         [SECRET_CREDENTIAL] = "credential", [SECRET_FILE] = "file", [SECRET_ENV] = "env"};
@@ -220,7 +234,7 @@ static void write_secret(struct writer *w, const char *key, const struct secret 
     case SECRET_NONE:
         return;
     case SECRET_INLINE:
-        writer_text(w, key, SPAN_LITERAL(MASK_TEXT));
+        write_masked(w, key, SPAN_LITERAL(MASK_TEXT), span_of(secret->value));
         return;
     case SECRET_CREDENTIAL:
     case SECRET_FILE:
@@ -244,8 +258,10 @@ static void write_masked_text(struct writer *w, const char *key, struct span tex
     bool was_masked;
     if (w->result == 0)
         w->result = mask_add(text, &masked, &was_masked);
-    if (w->result == 0)
-        writer_text(w, key, buf_span(&masked));
+    if (w->result == 0 && was_masked)
+        write_masked(w, key, buf_span(&masked), text);
+    else if (w->result == 0)
+        writer_text(w, key, text);
 }
 
 /* Of what kind it is knows only the library. */

@@ -3,6 +3,7 @@
 #define PENSTOCK_CONFIG_WRITER_H
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/option.h"
 #include "config/yaml.h"
 
@@ -13,6 +14,7 @@ struct writer {
     unsigned level;
     bool dash;   /* the next line begins an item */
     bool opened; /* a mapping or list was opened and has nothing in it yet */
+    const struct hash_key *fingerprints; /* not NULL: what is masked is followed by its hash, for comparing */
     int result;
 };
 

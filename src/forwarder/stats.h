@@ -102,6 +102,7 @@ struct forwarder_stats {
     int64_t last_settled_us;
 
     uint32_t window_events, window_unsaved, window_max_events, window_max_unsaved;
+    uint32_t window_held, window_followers; /* of its events: hold their key, wait behind such a one */
     uint64_t window_bytes, window_max_bytes;
     struct forwarder_counts counts;
     struct forwarder_answer answer; /* to the last command */

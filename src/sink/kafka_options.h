@@ -16,8 +16,8 @@ struct kafka_connection {
 };
 
 extern const struct option kafka_connection_table[];
-/* What a property can't say alone. 0; -EINVAL with *reterr; -ENOMEM. */
-int kafka_connection_check(const void *connection, struct error *reterr);
+/* What a property can't say alone: check_connection of sink_kind. */
+int kafka_connection_check(const void *connection, const char **ret_key, struct error *reterr);
 
 enum kafka_role {
     KAFKA_PRODUCER, /* idempotent, gapless, confirms by all in-sync replicas */

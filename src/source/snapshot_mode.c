@@ -151,7 +151,13 @@ static enum mode_answer head(struct mode *m, struct error *reterr) {
         plan_first(s->plan, !span_absent(number), value);
     if (s->asked != PLAN_SMALL)
         return MODE_GO_ON;
-    int r = plan_small(s->plan, pgconn_value(m->tail, MODE_TEXT), mode_bool(pgconn_value(m->tail, MODE_FLAG)), value);
+    struct span overflow = pgconn_value(m->tail, MODE_FLAG);
+    if (span_absent(overflow)) {
+        error_set(reterr, ERROR_RETRY, "the event table is no longer what was looked at (dropped and made anew, or its "
+                  "transaction id may be NULL now): looking at it again");
+        return MODE_FAILED;
+    }
+    int r = plan_small(s->plan, pgconn_value(m->tail, MODE_TEXT), mode_bool(overflow), value);
     if (r < 0)
         return mode_failed(r, reterr);
     return r == 0 ? MODE_GO_ON : mode_misfit(reterr);

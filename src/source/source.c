@@ -410,7 +410,7 @@ bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {
 }
 
 const char *source_note(const struct source *s) {
-    return s->inspect.note.len ? s->inspect.note.data : "";
+    return inspect_note(&s->inspect);
 }
 
 const char *source_mode(const struct source *s) {

@@ -125,10 +125,10 @@ const char *source_server(const struct source *s);
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit);
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps);
 
-/* SQL that `penstock schema` prints: appended to *b. */
+/* SQL that `penstock schema` prints, appended to *b; notify: a trigger, whose function goes into `schema`. */
 int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;
 int source_add_transaction_id_sql(struct span table, struct span position, struct buf *b) MUST_CHECK;
-/* What a role needs to tail the table. */
+int source_add_notify_sql(struct span table, struct span schema, struct span channel, struct buf *b) MUST_CHECK;
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) MUST_CHECK;
 
 #endif

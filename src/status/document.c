@@ -143,6 +143,8 @@ static json_t *window_part(const struct forwarder_stats *s) {
     int r = put(o, "events", number(s->window_events));
     r |= put(o, "bytes", number(s->window_bytes));
     r |= put(o, "unsaved", number(s->window_unsaved));
+    r |= put(o, "held", number(s->window_held));
+    r |= put(o, "followers", number(s->window_followers));
     r |= put(o, "max_events", number(s->window_max_events));
     r |= put(o, "max_bytes", number(s->window_max_bytes));
     r |= put(o, "max_unsaved", number(s->window_max_unsaved));
@@ -206,6 +208,13 @@ static json_t *unhealthy_part(const struct forwarder_stats *s, const char *why, 
     return whole(o, r);
 }
 
+static json_t *configuration_part(const struct document_daemon *d) {
+    json_t *o = json_object();
+    int r = put(o, "since", time_or_null(d->configuration_wall_us));
+    r |= put(o, "refused", text_or_null(d->configuration_refused ? d->configuration_refused : ""));
+    return whole(o, r);
+}
+
 static int add_to_buf(const char *bytes, size_t len, void *b) {
     return buf_add(b, bytes, len) < 0 ? -1 : 0;
 }
@@ -235,6 +244,7 @@ char *document_status(const struct document_daemon *d, const struct forwarder_st
     r |= put(o, "instance", text(d->instance));
     r |= put(o, "started", time_or_null(d->started_wall_us));
     r |= put(o, "healthy", json_boolean(healthy));
+    r |= put(o, "configuration", configuration_part(d));
     r |= put(o, "forwarders", forwarders);
     return print(whole(o, r));
 }

@@ -18,6 +18,8 @@
 struct document_daemon {
     const char *version, *instance;
     int64_t started_wall_us;
+    int64_t configuration_wall_us;     /* since when it is in force */
+    const char *configuration_refused; /* why the file as it is now isn't; "" or NULL: it is */
     int64_t health_max_age_us;
 };
 

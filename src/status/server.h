@@ -14,9 +14,10 @@ struct sd_event;
 /* How the server gets at the snapshots: main fills at most `max` and returns how many. */
 typedef size_t (*server_collect)(void *context, struct forwarder_stats *stats, size_t max);
 
-/* Hands a command over to forwarder number `which` of those that collect fills. 0;
- * negative errno: it takes none now. */
-typedef int (*server_command)(void *context, size_t which, const struct mail *mail);
+/* Hands a command over to the forwarder of that name. 0; SERVER_E_NOBODY: there is
+ * none; negative errno: it takes no command now. */
+#define SERVER_E_NOBODY 1
+typedef int (*server_command)(void *context, const char *forwarder, const struct mail *mail);
 
 struct server_options {
     struct socket_options socket;
@@ -39,6 +40,8 @@ struct server_options {
  * 0; negative errno with *reterr. */
 int server_start(const struct server_options *options, struct sd_event *loop, struct server **ret_server,
                  struct error *reterr) MUST_CHECK;
+/* What is said of the daemon from now on; its texts are borrowed. Before the first request: of that nothing is known. */
+void server_tell(struct server *s, const struct document_daemon *daemon);
 /* Removes the socket file if it is still ours, closes every connection, frees. NULL is fine. */
 void server_stop(struct server *s);
 

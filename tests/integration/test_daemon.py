@@ -105,16 +105,6 @@ class Exits(Case):
         d.process.send_signal(2)
         self.assertEqual(d.wait(), 0)
 
-    def test_sighup_does_not_end_it(self):
-        self.db.create_event_table()
-        d = self.daemon()
-        d.wait_state("idle")
-        d.process.send_signal(signal.SIGHUP)
-        d.wait_log("SIGHUP is ignored")
-        self.db.insert_many(3)
-        self.assertEqual(len(self.receive(3)), 3)
-        self.assertEqual(d.stop(), 0)
-
     def test_a_stop_that_cannot_settle_is_1_and_says_what_will_be_sent_again(self):
         self.db.create_event_table()
         proxy = Proxy("127.0.0.1", self.rabbitmq.amqp_port)

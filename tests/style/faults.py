@@ -59,7 +59,7 @@ FAULTS = [
      replace("src/base/message_id.h", "\n#define MESSAGE_ID_HELD", '\n#define MESSAGE_ID_NEW "%032x"\n#define MESSAGE_ID_HELD' % 1)),
     ("an entry without a message id", rules.message_ids_have_a_catalog_entry,
      add("systemd/penstock.catalog", f"-- {1:032x}\nSubject: planted\n")),
-    ("an unknown key in the unit", rules.the_unit_is_sound_and_tight, replace("systemd/penstockd.service.in", "Type=notify", "Type=notify\nPlanted=yes")),
+    ("an unknown key in the unit", rules.the_unit_is_sound_and_tight, replace("systemd/penstockd.service.in", "RestartSec=2", "RestartSec=2\nPlanted=yes")),
     ("a unit without its walls", rules.the_unit_is_sound_and_tight,
      replace("systemd/penstockd.service.in", "SystemCallFilter=@system-service", "ProtectKernelTunables=no\nPrivateUsers=no\nCapabilityBoundingSet=CAP_SYS_ADMIN")),
     ("an exit status that the manual lacks", manuals.manuals_have_every_exit_status, replace("src/penstockd.c", "EXIT_LATE = 1", "EXIT_LATE = 2")),

@@ -114,7 +114,7 @@ def commands(tree):
 
 
 def manuals_have_every_command_and_option(tree):
-    daemon = set(re.findall(r'strcmp\(argument, "--(\w+)"\)', tree.text("src/penstockd.c")))
+    daemon = set(re.findall(r'strcmp\(argument, "--(\w+)"\)', tree.text("src/arguments.c")))
     yield from both_ways(DAEMON, "option", options(tree, DAEMON), daemon)
     has = commands(tree)
     common = set(re.findall(r'\{"(\w+)", \w+, NULL, OPTION_(?!GIVEN)', tree.text("src/penstock.c")))

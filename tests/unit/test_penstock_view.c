@@ -19,7 +19,7 @@ static const char *const two_forwarders =
     "null},"
     "  \"checkpoint\": {\"position\": 1038, \"saved\": \"2026-11-30T11:59:30Z\", \"epoch\": 3},"
     "  \"lag\": {\"events\": 3, \"estimated\": true, \"seconds\": 840.2, \"oldest_position\": 1039}, \"rate\": 2.5,"
-    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"max_events\": 2000, \"max_bytes\": 16777216, "
+    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"held\": 2, \"followers\": 86, \"max_events\": 2000, \"max_bytes\": 16777216, "
     "\"max_unsaved\": 10000},"
     "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"until\": "
     "null}},"
@@ -74,9 +74,23 @@ START_TEST(everything_about_one) {
                            "  checkpoint  1038, saved 30 s ago, epoch 3\n"
                            "  lag         14 min, oldest position 1039, 3+ waiting\n"
                            "  rate        2.5/s\n"
-                           "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved\n"
+                           "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved, 2 held, 86 behind "
+                           "them\n"
                            "  counts      read 12, confirmed 9\n"
                            "  lease       held, owner host:42\n");
+}
+END_TEST
+
+START_TEST(a_transaction_that_keeps_a_gap_open_is_shown) {
+    CLEANUP(cleanup_free)
+    char *text = show("{\"name\": \"a\", \"state\": \"held\", \"culprit\": {\"kind\": \"transaction\", \"position\": 5,"
+                      " \"pid\": 7731, \"application\": \"billing\", \"user\": \"app\", \"state\": \"idle in transaction\","
+                      " \"since\": \"2026-11-30T11:00:00Z\", \"prepared\": null, \"words\": null},"
+                      " \"source\": {\"mode\": \"gaps\", \"gaps\": {\"open\": 2, \"dead\": 7, \"dropped\": 0}}}",
+                      true, false, 0);
+    ck_assert_msg(strstr(text, "  culprit     transaction at position 5, pid 7731, application billing, user app, idle in"
+                               " transaction, since 2026-11-30T11:00:00Z\n"), "%s", text);
+    ck_assert_msg(strstr(text, "  gaps        2 open, 7 dead and looked at, 0 given up early\n"), "%s", text);
 }
 END_TEST
 
@@ -139,6 +153,7 @@ int main(void) {
     tcase_add_test(cases, one_line_per_forwarder_in_aligned_columns);
     tcase_add_test(cases, no_forwarders_are_the_titles_alone);
     tcase_add_test(cases, everything_about_one);
+    tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_shown);
     tcase_add_test(cases, a_line_is_cut_at_the_edge_of_the_terminal);
     tcase_add_test(cases, a_terminal_without_room_is_survived);
     tcase_add_test(cases, colors_say_who_is_well);
