@@ -17,14 +17,15 @@ _penstock() {
     done
     case $previous in
         -c | --config | -s | --socket) COMPREPLY=($(compgen -f -- "$current")); return ;;
-        --role | --event-table | --position) return ;;
+        --role | --event-table | --position | --listen | --reason) return ;;
     esac
     case $command in
-        '') options="status check config schema" ;;
+        '') options="status check config schema rebase" ;;
         status) options="--watch --json" forwarders=yes ;;
         check) options="--json" ;;
         config) options="" ;;
-        schema) options="--role --event-table --existing --position" ;;
+        schema) options="--role --event-table --existing --position --listen" ;;
+        rebase) options="--position --upgraded --reason" forwarders=yes ;;
     esac
     [ -z "$forwarders" ] || [[ $current == -* ]] || options=$(_penstock_forwarders)
     [[ $current != -* ]] || options="$options --config --socket --help --version"

@@ -14,6 +14,7 @@ complete -c penstock -n __fish_use_subcommand -a status -d 'how the forwarders a
 complete -c penstock -n __fish_use_subcommand -a check -d 'all findings about the configuration'
 complete -c penstock -n __fish_use_subcommand -a config -d 'the effective configuration'
 complete -c penstock -n __fish_use_subcommand -a schema -d 'the SQL of the own tables'
+complete -c penstock -n __fish_use_subcommand -a rebase -d 'where a forwarder goes on after a restore'
 
 complete -c penstock -n '__fish_seen_subcommand_from status' -a '(__penstock_forwarders)'
 complete -c penstock -n '__fish_seen_subcommand_from status' -l watch -d 'again each second, until q'
@@ -23,3 +24,8 @@ complete -c penstock -n '__fish_seen_subcommand_from schema' -l role -r -d 'role
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l event-table -r -d 'print that table too'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l existing -d 'the table exists'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l position -r -d 'its position column'
+complete -c penstock -n '__fish_seen_subcommand_from schema' -l listen -r -d 'notify this channel'
+complete -c penstock -n '__fish_seen_subcommand_from rebase' -a '(__penstock_forwarders)'
+complete -c penstock -n '__fish_seen_subcommand_from rebase' -l position -r -d 'the first position to send'
+complete -c penstock -n '__fish_seen_subcommand_from rebase' -l upgraded -d 'the cluster was upgraded'
+complete -c penstock -n '__fish_seen_subcommand_from rebase' -l reason -r -d 'why, for the journal'
