@@ -1,6 +1,7 @@
 /* test_kafka_producer: what one instance of librdkafka's producer says, and what of it may be heard */
 #include "unit/unit.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ static void listen_for(struct kafka_producer *p, const char *word, int64_t for_u
         if (event)
             hear(event);
         else
-            usleep(1000);
+            (void)poll(&(struct pollfd){.fd = kafka_producer_fd(p), .events = POLLIN}, 1, 10);
         read_log();
     } while (!strstr(said, word) && clock_now_us() < until_us);
 }
