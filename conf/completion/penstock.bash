@@ -20,8 +20,11 @@ _penstock() {
         --role | --event-table | --position | --listen | --reason) return ;;
     esac
     case $command in
-        '') options="status check config schema rebase" ;;
+        '') options="status pause resume skip check config schema rebase" ;;
         status) options="--watch --json" forwarders=yes ;;
+        pause) options="--reason" forwarders=yes ;;
+        resume) options="--reason" forwarders=yes ;;
+        skip) options="--reason" forwarders=yes ;;
         check) options="--json" ;;
         config) options="" ;;
         schema) options="--role --event-table --existing --position --listen" ;;

@@ -100,10 +100,10 @@ void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 void flow_saved(struct flow *f, int64_t now_us);
 void flow_save_failed(struct flow *f, int64_t now_us); /* try again */
 void flow_pause(struct flow *f, int64_t now_us, bool paused);
-/* An operator gives up the oldest event, which holds everything up: asserts that it is open and that the database is
- * up. It settles when nothing of it is on the wire, whatever the sink answers. Returns its number by arrival. */
+/* Gives up the oldest event; asserts that there is one. It settles when nothing of it is
+ * on the wire any more, whatever the sink answers. Returns its number by arrival. */
 uint64_t flow_skip(struct flow *f, int64_t now_us);
-/* Is the event of that number behind the saved checkpoint? Only until the database is down. */
+/* Is that event behind the saved checkpoint? Until the database is down. */
 bool flow_is_saved(const struct flow *f, uint64_t seq);
 /* No new reads, no new events on their way but those before one that is, no further attempt of one that failed: what
  * is under way (all destinations of a started event, while the sink is up) settles and is saved until the deadline. */

@@ -21,6 +21,7 @@ enum task {
     TASK_CREATE,
     TASK_SAVE,
     TASK_CANCEL,
+    TASK_COMMAND,
 };
 
 struct checkpoint {
@@ -46,6 +47,7 @@ struct checkpoint {
     struct buf cursor, system_identifier, row_owner, retained[3];
     struct buf saving; /* the cursor that becomes the row's when the save succeeds */
     int64_t saving_position, saving_epoch;
+    bool commanded_paused;
 };
 
 /* Making. ------------------------------------------------------------------- */
@@ -124,7 +126,7 @@ const char *checkpoint_note(const struct checkpoint *c) {
 
 /* Statements. --------------------------------------------------------------- */
 
-enum { OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016 };
+enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016, OID_JSONB = 3802 };
 
 #define NUMBER_SIZE 24
 
@@ -208,6 +210,24 @@ int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
     struct pgconn_param params[] = {number_param(pid, text)};
     params[0].oid = OID_INT4;
     return start(c, TASK_CANCEL, "cancel", "SELECT pg_cancel_backend($1)", params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) {
+    char epoch[NUMBER_SIZE];
+    ASSERT(c->has_row);
+    ASSERT(!(command->pauses && command->resumes));
+    c->commanded_paused = command->pauses || (c->row.paused && !command->resumes);
+    struct span paused = command->pauses ? SPAN_LITERAL("true") : command->resumes ? SPAN_LITERAL("false") : SPAN_ABSENT;
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
+                                    text_param(c->row.owner),
+                                    number_param(c->row.epoch, epoch),
+                                    {paused, OID_BOOL},
+                                    text_param(span_of(command->name)),
+                                    text_param(span_of(command->who)),
+                                    text_param(span_of(command->reason)),
+                                    {span_of(command->before), OID_JSONB},
+                                    {span_of(command->after), OID_JSONB}};
+    return start(c, TASK_COMMAND, NULL, c->sql.command.data, params, ARRAY_LENGTH(params), now_us);
 }
 
 /* Inspecting. --------------------------------------------------------------- */
@@ -332,6 +352,7 @@ static int read_answer(struct checkpoint *c) {
         return read_row(c);
     case TASK_SAVE:
     case TASK_CANCEL:
+    case TASK_COMMAND:
     case TASK_MAKE:
     case TASK_NONE:
         break;
@@ -398,13 +419,23 @@ static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, s
     return r == 0 ? CHECKPOINT_NONE : lose(reterr);
 }
 
+static enum checkpoint_signal refuse(struct checkpoint *c, struct error *reterr) {
+    c->has_row = false;
+    error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
+              "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
+    return CHECKPOINT_REFUSED;
+}
+
+static enum checkpoint_signal end_command(struct checkpoint *c, struct error *reterr) {
+    if (!c->any_row)
+        return refuse(c, reterr);
+    c->row.paused = c->commanded_paused;
+    return CHECKPOINT_COMMANDED;
+}
+
 static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reterr) {
-    if (!c->any_row) {
-        c->has_row = false;
-        error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
-                  "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
-        return CHECKPOINT_REFUSED;
-    }
+    if (!c->any_row)
+        return refuse(c, reterr);
     struct buf older = c->cursor;
     c->cursor = c->saving;
     c->saving = older;
@@ -432,6 +463,8 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
         return end_save(c, reterr);
     case TASK_CANCEL:
         return CHECKPOINT_CANCELLED;
+    case TASK_COMMAND:
+        return end_command(c, reterr);
     case TASK_NONE:
         break;
     }
@@ -451,6 +484,8 @@ static bool made_by_another(const struct checkpoint *c) {
 static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, int64_t now_us, struct error *reterr) {
     if (task == TASK_CANCEL)
         return CHECKPOINT_CANCELLED; /* the backend is gone, or not ours to cancel: the read just ends later */
+    if (task == TASK_COMMAND)
+        return CHECKPOINT_COMMAND_FAILED;
     if (task != TASK_MAKE)
         return CHECKPOINT_FAILED;
     if (made_by_another(c))

@@ -90,6 +90,7 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
     d->save_wanted = d->save_gone = d->saving = false;
+    d->command = NULL;
     d->cancel_pid = 0;
     d->lost = false;
 }
@@ -212,6 +213,10 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         d->saving = false;
         d->save_after_us = now_us + SAVE_AGAIN_US;
         return DATABASE_SAVE_FAILED;
+    case CHECKPOINT_COMMANDED:
+        return DATABASE_COMMANDED;
+    case CHECKPOINT_COMMAND_FAILED:
+        return DATABASE_COMMAND_FAILED;
     case CHECKPOINT_LOST:
         return go_down(d, now_us);
     }
@@ -282,6 +287,10 @@ static void use_keep(struct database *d, int64_t now_us) {
         int pid = d->cancel_pid;
         d->cancel_pid = 0;
         note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
+    } else if (d->command) {
+        const struct checkpoint_command *command = d->command;
+        d->command = NULL;
+        note_failure(d, checkpoint_command(d->checkpoint, command, now_us), "writing a command down");
     } else if (d->save_wanted && now_us >= d->save_after_us) {
         start_save(d, now_us);
     }
@@ -372,6 +381,13 @@ void database_save(struct database *d, struct source_mark mark, int64_t position
     d->save_mark = mark;
     /* INT64_MIN: no event has settled since the load, the place moved all the same. */
     d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
+    use_keep(d, now_us);
+}
+
+void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->command);
+    d->command = command;
     use_keep(d, now_us);
 }
 

@@ -38,6 +38,7 @@ struct database {
     int64_t save_after_us; /* one that was refused is sent again at a slower pace than it is wanted */
     bool save_gone;   /* its place was given up meanwhile: database_next reports it */
     bool saving;
+    const struct checkpoint_command *command; /* asked for; NULL: none, or it has been sent */
     int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
 
     bool missing; /* our tables or rights: said together with what the event table lacks */

@@ -41,6 +41,10 @@ int64_t database_checkpoint_position(const struct database *d) {
     return d->checkpoint_position;
 }
 
+bool database_paused(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) && checkpoint_row(d->checkpoint)->paused;
+}
+
 int64_t database_epoch(const struct database *d) {
     return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->epoch : 0;
 }

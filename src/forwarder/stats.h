@@ -54,6 +54,14 @@ struct forwarder_times {
     struct histogram delivery; /* the row's recorded time until the confirm, for each destination */
 };
 
+/* To an operator's command. */
+enum forwarder_verdict { FORWARDER_DONE, FORWARDER_REFUSES, FORWARDER_CANNOT };
+struct forwarder_answer {
+    uint64_t number; /* of the command (base/mailbox.h); 0: there was none yet */
+    enum forwarder_verdict verdict; /* refuses: it makes no sense now; cannot: try again */
+    char words[512];
+};
+
 #define FORWARDER_NAME_MAX 128
 #define FORWARDER_TEXT_MAX 2048
 
@@ -97,6 +105,7 @@ struct forwarder_stats {
     uint32_t window_held, window_followers; /* of its events: hold their key, wait behind such a one */
     uint64_t window_bytes, window_max_bytes;
     struct forwarder_counts counts;
+    struct forwarder_answer answer; /* to the last command */
     struct rate rate; /* of counts.confirmed */
     struct forwarder_times times;
 };

@@ -28,7 +28,7 @@ struct listener {
     struct listener_options options;
     struct MHD_Daemon *http;
     struct client clients[LISTENER_CLIENTS_MAX];
-    bool place_freed; /* a connection ended in this turn */
+    bool turn_due; /* a connection ended, or goes on with its answer: MHD has to be run once more */
 };
 
 /* Replies. ---------------------------------------------------------------- */
@@ -166,6 +166,7 @@ void listener_answer(struct listener *l, size_t number, struct answer answer) {
     ASSERT(client->phase == CLIENT_WAITS);
     client->phase = CLIENT_ANSWERED;
     client->answer = answer;
+    l->turn_due = true; /* MHD_resume_connection(3) wants it with a loop that is not the library's */
     MHD_resume_connection(client->connection);
 }
 
@@ -186,7 +187,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         if (client->phase == CLIENT_ANSWERED) /* gone before it could be told */
             free(client->answer.text);
         client->fd = -1;
-        l->place_freed = true;
+        l->turn_due = true;
         return;
     }
     struct client *client = free_client(l);
@@ -215,7 +216,7 @@ static void cut_late_clients(struct listener *l, int64_t now_us) {
  * whether one is free only at the beginning of MHD_run, which then frees them
  * at its end: without one more turn nobody would ever be let in again. */
 int64_t listener_deadline_us(const struct listener *l, int64_t now_us) {
-    if (l->place_freed)
+    if (l->turn_due)
         return now_us;
     MHD_UNSIGNED_LONG_LONG timeout_ms;
     int64_t deadline_us = CLOCK_NEVER;
@@ -232,7 +233,7 @@ int listener_fd(const struct listener *l) {
 }
 
 void listener_work(struct listener *l, int64_t now_us) {
-    l->place_freed = false;
+    l->turn_due = false;
     cut_late_clients(l, now_us);
     MHD_run(l->http); /* its only failure is "no epoll", which MHD_start_daemon excludes */
 }

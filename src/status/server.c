@@ -9,14 +9,29 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "status/port.h"
+#include "status/request.h"
 
 #define TIMER_ACCURACY_US 1000
+/* How often a snapshot is asked for the answer to a command. */
+#define ANSWER_INTERVAL_US (10 * CLOCK_US_PER_MS)
+enum { COMMANDS_MAX = 16 };
 
 /* A way in. */
 struct door {
     struct server *server;
     struct listener *listener;
     sd_event_source *readiness;
+    bool commands; /* may be given here */
+};
+
+/* A command that a forwarder has and has not answered. */
+struct pending {
+    bool waits;
+    struct door *door;
+    size_t client; /* of the door's listener */
+    size_t which;  /* forwarder */
+    int64_t deadline_us;
+    struct request request;
 };
 
 enum { DOOR_SOCKET, DOOR_METRICS, DOOR_COUNT };
@@ -27,6 +42,8 @@ struct server {
     struct door doors[DOOR_COUNT];
     size_t door_count;
     sd_event_source *timer;
+    struct pending pending[COMMANDS_MAX];
+    uint64_t commands; /* so far: their numbers */
     struct forwarder_stats *stats; /* room for forwarders_max, filled per request */
 };
 
@@ -42,10 +59,109 @@ static bool is_read_only(const char *method) {
     return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
 }
 
+/* Commands. --------------------------------------------------------------- */
+
+/* A free place; NULL with *ret_answer: none, or the forwarder has a command already. */
+static struct pending *find_place(struct server *s, size_t which, struct answer *ret_answer) {
+    struct pending *place = NULL;
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        struct pending *p = &s->pending[i];
+        if (!p->waits)
+            place = p;
+        else if (p->which == which) {
+            *ret_answer = answer_problem(503, "Another command to this forwarder is under way; try again.");
+            return NULL;
+        }
+    }
+    if (!place)
+        *ret_answer = answer_problem(503, "Too many commands are under way; try again.");
+    return place;
+}
+
+static bool find_forwarder(struct server *s, const char *name, size_t *ret_which) {
+    size_t count = collect(s);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(s->stats[i].name, name) != 0)
+            continue;
+        *ret_which = i;
+        return true;
+    }
+    return false;
+}
+
+/* true: it is with the forwarder. false: *ret_answer. */
+static bool hand_over(struct server *s, struct request *r, struct pending **ret_pending, struct answer *ret_answer) {
+    size_t which;
+    if (!find_forwarder(s, r->forwarder, &which)) {
+        *ret_answer = answer_problem(404, "There is no forwarder of that name; GET /status lists those there are.");
+        return false;
+    }
+    struct pending *p = find_place(s, which, ret_answer);
+    if (!p)
+        return false;
+    r->mail.command.number = ++s->commands;
+    if (s->options.command(s->options.context, which, &r->mail) < 0) {
+        *ret_answer = answer_problem(503, "The forwarder takes no command now; try again.");
+        return false;
+    }
+    *p = (struct pending){.waits = true, .which = which, .deadline_us = clock_now_us() + SERVER_ANSWER_TIMEOUT_US, .request = *r};
+    *ret_pending = p;
+    return true;
+}
+
+static bool command(struct door *door, const struct listener_request *request, struct answer *ret_answer) {
+    struct request r;
+    struct error error;
+    struct pending *p;
+    struct span body = {request->body, request->body_len};
+    int status = request_read(request->path, body, request->pid, request->uid, &r, &error);
+    if (status != 0)
+        *ret_answer = answer_problem((unsigned)status, error.text);
+    else if (hand_over(door->server, &r, &p, ret_answer)) {
+        p->door = door;
+        p->client = request->client;
+        return false;
+    }
+    return true;
+}
+
+static void answer_pending(struct pending *p, struct answer answer) {
+    p->waits = false;
+    listener_answer(p->door->listener, p->client, answer);
+}
+
+/* Looks into the snapshots for answers. true: some are still to come. */
+static bool look_for_answers(struct server *s, int64_t now_us) {
+    bool collected = false, more = false;
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        struct pending *p = &s->pending[i];
+        if (!p->waits)
+            continue;
+        if (!collected)
+            collect(s);
+        collected = true;
+        const struct forwarder_answer *answer = &s->stats[p->which].answer;
+        if (answer->number == p->request.mail.command.number)
+            answer_pending(p, request_answer(&p->request, answer));
+        else if (now_us >= p->deadline_us)
+            answer_pending(p, answer_problem(504, "The forwarder has not answered yet. Whether it was done, penstock status and "
+                                                  "penstock.journal will tell; to repeat it does no harm."));
+        else
+            more = true;
+    }
+    return more;
+}
+
+/* What is asked of a path: true with *ret_answer, false if a forwarder has to answer. */
 static bool ask(void *context, const struct listener_request *request, struct answer *ret_answer) {
     struct door *door = context;
     struct server *s = door->server;
-    if (!is_read_only(request->method))
+    bool posts = strcmp(request->method, "POST") == 0;
+    if (door->commands && request_is_command(request->path)) {
+        if (posts)
+            return command(door, request, ret_answer);
+        *ret_answer = answer_not_allowed(REQUEST_ALLOWS);
+    } else if (!is_read_only(request->method))
         *ret_answer = answer_not_allowed(ANSWER_GET_ALLOWS);
     else
         *ret_answer = answer_get(&s->options.daemon, s->stats, collect(s), request->path, request->accept);
@@ -55,7 +171,7 @@ static bool ask(void *context, const struct listener_request *request, struct an
 /* The event loop. --------------------------------------------------------- */
 
 static int arm_timer(struct server *s, int64_t now_us) {
-    int64_t deadline_us = CLOCK_NEVER;
+    int64_t deadline_us = look_for_answers(s, now_us) ? now_us + ANSWER_INTERVAL_US : CLOCK_NEVER;
     for (size_t i = 0; i < s->door_count; i++) {
         int64_t door_us = listener_deadline_us(s->doors[i].listener, now_us);
         deadline_us = door_us < deadline_us ? door_us : deadline_us;
@@ -86,10 +202,11 @@ static int on_time(sd_event_source *source, uint64_t time_us, void *context) {
 /* Start and stop. --------------------------------------------------------- */
 
 /* Takes the fd. */
-static int open_door(struct server *s, int fd, struct sd_event *loop) {
+static int open_door(struct server *s, int fd, bool commands, struct sd_event *loop) {
     struct door *door = &s->doors[s->door_count];
     struct listener_options options = {.fd = fd, .ask = ask, .context = door};
     door->server = s;
+    door->commands = commands;
     int r = listener_new(&options, &door->listener);
     if (r < 0)
         return r;
@@ -108,7 +225,7 @@ static int open_socket(struct server *s, struct sd_event *loop, struct error *re
     int r = socket_open(&s->options.socket, &s->socket, &fd, reterr);
     if (r < 0)
         return r;
-    r = open_door(s, fd, loop);
+    r = open_door(s, fd, true, loop);
     return r < 0 ? refuse(r, &s->options, reterr) : 0;
 }
 
@@ -117,7 +234,7 @@ static int open_port(struct server *s, struct sd_event *loop, struct error *rete
     int r = s->options.metrics ? port_open(s->options.metrics, &fd, reterr) : 0;
     if (r < 0 || !s->options.metrics)
         return r;
-    r = open_door(s, fd, loop);
+    r = open_door(s, fd, false, loop);
     return r < 0 ? refuse(r, &s->options, reterr) : 0;
 }
 

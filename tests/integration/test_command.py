@@ -18,7 +18,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from penstock import PENSTOCK, ROOT, Penstockd, main, penstock, wait_until
 
-LATER = ("resolve", "pause", "resume", "parked", "redrive", "skip", "seek", "replay")
+LATER = ("resolve", "parked", "redrive", "seek", "replay")
 
 
 def configuration(**keys):
@@ -124,7 +124,7 @@ class Usage(Command):
     def test_help_has_an_example_for_each_command(self):
         code, out, _ = penstock("--help")
         self.assertEqual(code, 0)
-        for command in ("status", "check", "config", "schema", "rebase"):
+        for command in ("status", "pause", "resume", "skip", "check", "config", "schema", "rebase"):
             self.assertRegex(out, rf"(?m)^  {command} ")
             code, help_text, _ = penstock(command, "--help")
             self.assertEqual(code, 0)

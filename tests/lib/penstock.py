@@ -409,7 +409,10 @@ class Penstockd:
         """(status, media type, body as text) on the status socket."""
         connection = UnixHTTPConnection(self.socket)
         try:
-            connection.request(method, path, body, headers or {})
+            try:
+                connection.request(method, path, body, headers or {})
+            except BrokenPipeError:     # refused before all of it was sent
+                pass
             answer = connection.getresponse()
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
         finally:
