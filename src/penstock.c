@@ -17,6 +17,9 @@ enum {
     GIVEN_EXISTING = 1 << 6,
     GIVEN_LAYOUT = 1 << 7,
     GIVEN_POSITION = 1 << 8,
+    GIVEN_REASON = 1 << 9,
+    GIVEN_UPGRADED = 1 << 10,
+    GIVEN_LISTEN = 1 << 11,
 };
 
 struct command {
@@ -50,16 +53,28 @@ static const struct command commands[] = {
      "What it prints loads again.\n"
      "\n"
      "  penstock config | less\n"},
-    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]]]",
+    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]] [--listen CHANNEL]]",
      "the SQL of Penstock's own tables, its role and its rights", penstock_schema, false,
-     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION, GIVEN_LAYOUT,
+     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION | GIVEN_LISTEN, GIVEN_LAYOUT,
      "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
      "--existing instead what TABLE needs besides: its transaction-id column and index\n"
-     "(with --position, where its position column has another name).\n"
+     "(with --position, where its position column has another name). With --listen a trigger\n"
+     "that wakes the forwarder up; writers pay for it, see penstock.yaml(5).\n"
      "\n"
      "  penstock schema | psql shop\n"
      "  penstock schema --role forwarder --event-table public.event | psql shop\n"
      "  penstock schema --event-table '\"Event Log\".\"Events\"' --existing\n"},
+    {"rebase", "FORWARDER (--position N | --upgraded) --reason TEXT",
+     "says where a forwarder goes on after a restore or pg_upgrade", penstock_rebase, true,
+     GIVEN_POSITION | GIVEN_UPGRADED | GIVEN_REASON, 0,
+     "Rewrites the forwarder's checkpoint, through the connection of the configuration, and\n"
+     "writes that down in penstock.journal. Nothing is done while a daemon has it open.\n"
+     "--position N: what is there now at N or below counts as sent, what stands above it or\n"
+     "commits later is sent. --upgraded: transaction ids went on (pg_upgrade), the place\n"
+     "stays as it is.\n"
+     "\n"
+     "  penstock rebase order-status --upgraded --reason 'PostgreSQL 15 to 17'\n"
+     "  penstock rebase order-status --position 1041 --reason 'restored the dump of Monday'\n"},
     {.name = "resolve"},
     {.name = "pause"},
     {.name = "resume"},
@@ -68,10 +83,9 @@ static const struct command commands[] = {
     {.name = "skip"},
     {.name = "seek"},
     {.name = "replay"},
-    {.name = "rebase"},
 };
 
-enum { OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_CONFIG = 'c', OPTION_SOCKET = 's', OPTION_GIVEN = 512 };
+enum { OPTION_HELP = 'h', OPTION_VERSION = 'V', OPTION_CONFIG = 'c', OPTION_SOCKET = 's', OPTION_GIVEN = 1 << 16 };
 
 static const struct option options[] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
@@ -86,6 +100,9 @@ static const struct option options[] = {
     {"event-table", required_argument, NULL, OPTION_GIVEN + GIVEN_EVENT_TABLE},
     {"position", required_argument, NULL, OPTION_GIVEN + GIVEN_POSITION},
     {"existing", no_argument, NULL, OPTION_GIVEN + GIVEN_EXISTING},
+    {"reason", required_argument, NULL, OPTION_GIVEN + GIVEN_REASON},
+    {"listen", required_argument, NULL, OPTION_GIVEN + GIVEN_LISTEN},
+    {"upgraded", no_argument, NULL, OPTION_GIVEN + GIVEN_UPGRADED},
     {"layout", required_argument, NULL, OPTION_GIVEN + GIVEN_LAYOUT},
     {0},
 };
@@ -161,6 +178,12 @@ static void take_option(struct request *q, int option, const char *value) {
     case OPTION_GIVEN + GIVEN_POSITION:
         q->line.position = value;
         break;
+    case OPTION_GIVEN + GIVEN_LISTEN:
+        q->line.listen = value;
+        break;
+    case OPTION_GIVEN + GIVEN_REASON:
+        q->line.reason = value;
+        break;
     default:
         break;
     }
@@ -179,6 +202,7 @@ static int read_options(int argc, char **argv, struct request *q) {
     }
     q->line.json = q->given & GIVEN_JSON;
     q->line.existing = q->given & GIVEN_EXISTING;
+    q->line.upgraded = q->given & GIVEN_UPGRADED;
     return 0;
 }
 

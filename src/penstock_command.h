@@ -15,9 +15,9 @@ enum penstock_exit {
 /* Borrowed texts; NULL: not given. */
 struct penstock_command_line {
     const char *config_path, *socket_path;
-    const char *role, *event_table, *position;
+    const char *role, *event_table, *position, *reason, *listen;
     const char *operand;
-    bool json, existing;
+    bool json, existing, upgraded;
 };
 
 /* Each prints its product to standard output, what is wrong to standard error,
@@ -26,6 +26,7 @@ int penstock_status(const struct penstock_command_line *line);
 int penstock_check(const struct penstock_command_line *line);
 int penstock_config(const struct penstock_command_line *line);
 int penstock_schema(const struct penstock_command_line *line);
+int penstock_rebase(const struct penstock_command_line *line);
 
 /* CONFIG_DEFAULT_PATH, for where <getopt.h> is included: base/option.h has a struct option too. */
 const char *penstock_default_config(void);

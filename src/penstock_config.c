@@ -120,33 +120,45 @@ static int find_schema(const struct penstock_command_line *line, char **ret_sche
     return 0;
 }
 
+/* 0; PENSTOCK_USAGE. */
+static int check_schema_usage(const struct penstock_command_line *line) {
+    struct error error;
+    const char *wrong = NULL;
+    if (line->existing && !line->event_table)
+        wrong = "--existing needs --event-table TABLE";
+    else if (line->listen && !line->event_table)
+        wrong = "--listen needs --event-table TABLE";
+    else if (line->position && !line->existing)
+        wrong = "--position needs --existing";
+    else if (line->role && !line->role[0])
+        wrong = "--role wants the name of a role";
+    else if (line->listen && !line->listen[0])
+        wrong = "--listen wants the name of a channel";
+    if (wrong) {
+        fprintf(stderr, "penstock: %s\n", wrong);
+        return PENSTOCK_USAGE;
+    }
+    if (line->event_table && source_check_table(span_of(line->event_table), &error) < 0) {
+        fprintf(stderr, "penstock: --event-table: %s\n", error.text);
+        return PENSTOCK_USAGE;
+    }
+    return 0;
+}
+
 int penstock_schema(const struct penstock_command_line *line) {
     CLEANUP(cleanup_free) char *schema = NULL;
     CLEANUP(buf_done) struct buf sql = BUF_INIT(PRINT_MAX_BYTES);
     struct span table = span_of(line->event_table);
-    struct error error;
     struct span position = span_of(line->position ? line->position : source_default_column(ROW_POSITION));
-    if (line->existing && !line->event_table) {
-        fputs("penstock: --existing needs --event-table TABLE\n", stderr);
+    if (check_schema_usage(line) != 0)
         return PENSTOCK_USAGE;
-    }
-    if (line->position && !line->existing) {
-        fputs("penstock: --position needs --existing\n", stderr);
-        return PENSTOCK_USAGE;
-    }
-    if (line->role && !line->role[0]) {
-        fputs("penstock: --role wants the name of a role\n", stderr);
-        return PENSTOCK_USAGE;
-    }
-    if (line->event_table && source_check_table(table, &error) < 0) {
-        fprintf(stderr, "penstock: --event-table: %s\n", error.text);
-        return PENSTOCK_USAGE;
-    }
     int r = find_schema(line, &schema);
     if (r == 0 && line->event_table)
         r = line->existing ? source_add_transaction_id_sql(table, position, &sql) : source_add_event_table_sql(table, &sql);
     if (r == 0)
         r = checkpoint_add_schema_sql(span_of(schema), span_of(line->role ? line->role : ROLE_DEFAULT), table, &sql);
+    if (r == 0 && line->listen)
+        r = source_add_notify_sql(table, span_of(schema), span_of(line->listen), &sql);
     if (r < 0)
         return say_failed("print the SQL", r);
     fwrite(sql.data, 1, sql.len, stdout);

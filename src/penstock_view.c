@@ -259,11 +259,15 @@ static void put_culprit(const struct penstock_view *view, const json_t *f) {
     const json_t *culprit = member(f, "culprit", NULL);
     if (!json_is_object(culprit))
         return;
-    static const char *const parts[][2] = {{"event_id", ", id "}, {"destination", ", to "}, {"words", ": "}};
+    static const char *const parts[][2] = {{"event_id", ", id "}, {"destination", ", to "}, {"prepared", ", prepared as "},
+                                           {"application", ", application "}, {"user", ", user "}, {"state", ", "},
+                                           {"since", ", since "}, {"words", ": "}};
     put_label(view, "culprit");
     put_text(view, "", json_object_get(culprit, "kind"));
     if (json_is_integer(json_object_get(culprit, "position")))
         put_integer(view, " at position ", json_object_get(culprit, "position"));
+    if (json_is_integer(json_object_get(culprit, "pid")))
+        put_integer(view, ", pid ", json_object_get(culprit, "pid"));
     for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
         if (json_is_string(json_object_get(culprit, parts[i][0])))
             put_text(view, parts[i][1], json_object_get(culprit, parts[i][0]));

@@ -66,6 +66,7 @@ void wiring_forwarder(const struct config *config, const struct config_forwarder
         .filter = from->filter,
         .checkpoint_schema = config->checkpoint_schema,
         .checkpoint_create = config->checkpoint_create,
+        .listen = from->listen,
         .owner = owner,
         .sink_connection_name = from->sink_connection->name,
         .sink_kind = from->sink_connection->sink,

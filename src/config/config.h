@@ -32,6 +32,7 @@ struct config_forwarder {
     struct source_options source;
     struct filter *filter; /* of the subscription; NULL: all */
     int64_t poll_min_us, poll_max_us;
+    char *listen; /* NULL: no channel */
     bool emit_streamid, emit_streamversion, emit_position;
     char *default_text_type;
     int invalid_json_as_base64; /* 0: invalid_json: reject; 1: base64 */

@@ -141,13 +141,14 @@ static const struct option source_table[] = {
      .summary = "the datacontenttype of text data that has none", .check = check_media_type},
     {.key = "invalid_json", .kind = OPTION_CHOICE, OF_FORWARDER(invalid_json_as_base64), .fallback = "reject",
      .choices = invalid_json_choices, .summary = "what becomes of text that is called JSON and is none"},
+    {.key = "listen", .kind = OPTION_TEXT, OF_FORWARDER(listen),
+     .summary = "a channel of NOTIFY, by which an idle table is asked at once", .check = config_keys_check_column},
     {.key = "allow_control_characters", .kind = OPTION_TEXTS, OF_FORWARDER(control_characters),
      .summary = "extension attributes that may hold control characters", .check = check_attribute},
     OPTION_END,
 };
 static const char *const source_others[] = {"connection", "columns", "start", "filter", "poll", "gaps", "emit", NULL};
 static const struct schema_later source_later[] = {
-    {"listen", "waking up by LISTEN does not exist yet; poll finds new rows within poll.max"},
     {NULL, NULL},
 };
 const struct config_keys config_keys_source = {"forwarders.NAME.source", "source", source_table, source_others,

@@ -16,6 +16,7 @@ enum task {
     TASK_NONE,
     TASK_LOOK,   /* which server, our tables, rights */
     TASK_MAKE,   /* our tables, then TASK_LOOK again */
+    TASK_PEEK,   /* is the row, if there is one, of this cluster? */
     TASK_LOAD,
     TASK_CREATE,
     TASK_SAVE,
@@ -146,14 +147,14 @@ static int start(struct checkpoint *c, enum task task, const char *name, const c
     return pgconn_send(c->keep, name, sql, params, count, false, now_us, &ignored);
 }
 
-static int load(struct checkpoint *c, int64_t now_us) {
+static int load(struct checkpoint *c, enum task task, int64_t now_us) {
     struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
     c->has_row = false;
-    return start(c, TASK_LOAD, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
+    return start(c, task, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_load(struct checkpoint *c, int64_t now_us) {
-    return load(c, now_us);
+    return load(c, TASK_LOAD, now_us);
 }
 
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
@@ -325,6 +326,7 @@ static int read_answer(struct checkpoint *c) {
     case TASK_LOOK:
         look_at(c);
         return 0;
+    case TASK_PEEK:
     case TASK_LOAD:
     case TASK_CREATE:
         return read_row(c);
@@ -352,31 +354,47 @@ static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, str
         int r = make(c, now_us);
         return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : lose(reterr);
     }
-    if (!c->missing)
-        return CHECKPOINT_INSPECTED;
+    if (!c->missing) {
+        int r = load(c, TASK_PEEK, now_us);
+        return r == 0 ? CHECKPOINT_NONE : lose(reterr);
+    }
     *reterr = c->missing_error;
     return CHECKPOINT_MISSING;
 }
 
 /* Positions and transaction ids mean nothing in another cluster. */
-static enum checkpoint_signal end_load(const struct checkpoint *c, struct error *reterr) {
-    if (!c->has_row)
-        return CHECKPOINT_ABSENT;
-    if (span_is(c->row.system_identifier, c->server_identifier))
-        return CHECKPOINT_LOADED;
-    error_set(reterr, ERROR_CONFIG,
-              "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this server's "
-              "%s); after pg_upgrade, which keeps transaction ids: UPDATE %s.checkpoint SET system_identifier = '%s' WHERE "
-              "forwarder = '%s'; after a restore: delete the row to begin anew from the configured start",
-              c->forwarder, SPAN_ARGS(c->row.system_identifier), c->server_identifier, c->schema.data, c->server_identifier,
-              c->forwarder);
+static bool is_foreign(struct checkpoint *c) {
+    if (!c->has_row || span_is(c->row.system_identifier, c->server_identifier))
+        return false;
+    miss(c, "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this server's %s); "
+         "after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded --reason TEXT; after a dump and "
+         "restore: penstock rebase %s --position N --reason TEXT, N the last position that counts as sent", c->forwarder,
+         SPAN_ARGS(c->row.system_identifier), c->server_identifier, c->forwarder, c->forwarder);
+    c->has_row = false;
+    return true;
+}
+
+static enum checkpoint_signal end_peek(struct checkpoint *c, struct error *reterr) {
+    bool foreign = is_foreign(c);
+    c->has_row = false; /* what counts is what is loaded later */
+    if (!foreign)
+        return CHECKPOINT_INSPECTED;
+    *reterr = c->missing_error;
     return CHECKPOINT_MISSING;
+}
+
+static enum checkpoint_signal end_load(struct checkpoint *c, struct error *reterr) {
+    if (is_foreign(c)) {
+        *reterr = c->missing_error;
+        return CHECKPOINT_MISSING;
+    }
+    return c->has_row ? CHECKPOINT_LOADED : CHECKPOINT_ABSENT;
 }
 
 static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, struct error *reterr) {
     if (c->any_row)
         return CHECKPOINT_LOADED;
-    int r = load(c, now_us);
+    int r = load(c, TASK_LOAD, now_us);
     return r == 0 ? CHECKPOINT_NONE : lose(reterr);
 }
 
@@ -404,6 +422,8 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
         return end_look(c, now_us, reterr);
     case TASK_MAKE:
         return look(c, now_us) == 0 ? CHECKPOINT_NONE : lose(reterr);
+    case TASK_PEEK:
+        return end_peek(c, reterr);
     case TASK_LOAD:
         return end_load(c, reterr);
     case TASK_CREATE:

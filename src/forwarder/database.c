@@ -83,8 +83,13 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
         database_free(d);
         return r;
     }
+    pgconn_listen(d->keep, o->listen);
     *ret_database = d;
     return 0;
+}
+
+bool database_notified(struct database *d) {
+    return pgconn_notified(d->keep);
 }
 
 void database_free(struct database *d) {
@@ -141,24 +146,18 @@ static enum database_signal go_down(struct database *d, int64_t now_us) {
     return DATABASE_DOWN;
 }
 
-/* One report of everything that is missing, of our tables and of the event table. */
-static void write_note(struct database *d) {
-    const char *ours = d->missing ? checkpoint_note(d->checkpoint) : "";
-    const char *table = source_note(d->source);
+/* One report of everything that only an operator can mend: `words`, then what the event table lacks. */
+static enum database_signal refuse(struct database *d, const char *words, const char *table, int64_t now_us) {
     buf_clear(&d->note);
-    if (buf_addf(&d->note, "%s%s%s", ours, ours[0] && table[0] ? "\n" : "", table) != 0 || buf_terminate(&d->note) != 0)
+    if (buf_addf(&d->note, "%s%s%s", words, words[0] && table[0] ? "\n" : "", table) != 0 || buf_terminate(&d->note) != 0)
         buf_clear(&d->note);
-}
-
-static enum database_signal refuse(struct database *d, int64_t now_us) {
-    write_note(d);
     close_both(d, now_us + LOOK_AGAIN_US);
     return DATABASE_REFUSED;
 }
 
 static enum database_signal refuse_missing(struct database *d, int64_t now_us, struct error *reterr) {
     *reterr = d->missing_error;
-    return refuse(d, now_us);
+    return refuse(d, checkpoint_note(d->checkpoint), source_note(d->source), now_us);
 }
 
 /* A call that could not be sent: reported by the next database_next. */
@@ -210,19 +209,14 @@ static enum database_signal on_created(struct database *d, int64_t now_us, struc
     return come_up(d, now_us);
 }
 
-static void open_source(struct database *d, struct span cursor, int64_t now_us, struct error *reterr, bool *ret_refused) {
+static enum database_signal on_loaded(struct database *d, struct span cursor, int64_t now_us, struct error *reterr) {
     const struct source_retained *retained = span_absent(cursor) ? NULL : &checkpoint_row(d->checkpoint)->retained;
     int r = source_open(d->source, cursor, retained, now_us, reterr);
-    *ret_refused = r == SOURCE_E_CURSOR;
-    if (!*ret_refused)
-        note_failure(d, r, "opening the event table");
+    if (r == SOURCE_E_CURSOR)
+        return refuse(d, reterr->text, source_note(d->source), now_us);
+    note_failure(d, r, "opening the event table");
     d->phase = PHASE_OPEN;
-}
-
-static enum database_signal on_loaded(struct database *d, struct span cursor, int64_t now_us, struct error *reterr) {
-    bool refused;
-    open_source(d, cursor, now_us, reterr, &refused);
-    return refused ? refuse(d, now_us) : DATABASE_NONE;
+    return DATABASE_NONE;
 }
 
 static enum database_signal on_checkpoint(struct database *d, enum checkpoint_signal signal, int64_t now_us,
@@ -235,7 +229,7 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         d->missing = signal == CHECKPOINT_MISSING;
         d->missing_error = *reterr;
         if (d->phase != PHASE_KEEP_INSPECT) /* the row itself, looked at last */
-            return refuse(d, now_us);
+            return refuse_missing(d, now_us, reterr);
         note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
         d->phase = PHASE_TAIL_DIAL;
         return DATABASE_NONE;
@@ -282,7 +276,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
         d->phase = PHASE_LOAD;
         return DATABASE_NONE;
     case SOURCE_REFUSED:
-        return refuse(d, now_us);
+        return refuse(d, d->missing ? checkpoint_note(d->checkpoint) : "", source_note(d->source), now_us);
     case SOURCE_AHEAD:
         close_both(d, now_us + LOOK_AGAIN_US);
         return DATABASE_AHEAD;
@@ -401,8 +395,8 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
         enum database_signal signal = pull(d, now_us, reterr);
         if (signal != DATABASE_NONE)
             return signal;
-        if (!connections_work(d, now_us, reterr))
-            return go_down(d, now_us);
+        if (!connections_work(d, now_us, reterr)) /* what only an operator can mend, a dialer says */
+            return reterr->class == ERROR_CONFIG ? refuse(d, reterr->text, "", now_us) : go_down(d, now_us);
         start_inspection(d, now_us);
         signal = pull(d, now_us, reterr);
         if (signal != DATABASE_NONE || (d->phase == before && !d->lost))
@@ -492,4 +486,8 @@ uint64_t database_writes(const struct database *d) {
 
 const char *database_mode(const struct database *d) {
     return source_mode(d->source);
+}
+
+const struct source *database_source(const struct database *d) {
+    return d->source;
 }

@@ -43,6 +43,8 @@ struct source_mark database_row_mark(const struct database *d);
 bool database_caught_up(const struct database *d);
 uint64_t database_dropped(const struct database *d);
 
+/* Has a notification come since the last call? The next read may bring rows. */
+bool database_notified(struct database *d);
 /* Only while up. DATABASE_DOWN comes by database_next if it can't be sent. */
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
 /* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
@@ -63,5 +65,6 @@ bool database_new_checkpoint(const struct database *d); /* the row was made when
 uint64_t database_reconnects(const struct database *d);
 uint64_t database_writes(const struct database *d);
 const char *database_mode(const struct database *d);
+const struct source *database_source(const struct database *d); /* for what it tells of gaps */
 
 #endif

@@ -177,9 +177,7 @@ static void on_up(struct forwarder *f, int64_t now_us) {
     f->left_behind = 0;
     flow_database_up(f->flow, now_us, mark_of(f));
     struct log_fields fields = {.forwarder = f->options.name};
-    const char *note = database_note(f->database);
-    if (note[0])
-        log_say(LOG_LEVEL_WARNING, &fields, "event table %s: %s", f->options.source->table, note);
+    report_findings(f->report, database_note(f->database), false);
     log_say(LOG_LEVEL_INFO, &fields, "reading %s (mode %s) from %s, epoch %" PRId64, f->options.source->table,
             database_mode(f->database), database_new_checkpoint(f->database) ? "the configured start" : "its checkpoint",
             database_epoch(f->database));
@@ -188,6 +186,8 @@ static void on_up(struct forwarder *f, int64_t now_us) {
 static void on_down(struct forwarder *f, enum state_database why, const struct error *error, int64_t now_us) {
     const char *note = why == STATE_DATABASE_REFUSED ? database_note(f->database) : "";
     report_database(f->report, why, note[0] ? note : error->text);
+    if (strchr(note, '\n')) /* one alone is said with the change of state */
+        report_findings(f->report, note, true);
     if (!f->database_up)
         return;
     f->database_up = false;
@@ -265,6 +265,8 @@ static bool take_facts(struct forwarder *f, int64_t now_us) {
     int taken = 0;
     while (taken < ROWS_PER_TURN && take_database_fact(f, now_us))
         taken++;
+    if (database_notified(f->database))
+        flow_wake(f->flow, now_us);
     return taken == ROWS_PER_TURN;
 }
 

@@ -21,6 +21,7 @@ struct forwarder_options {
     const struct filter *filter; /* of the subscription; NULL: all */
     const char *checkpoint_schema;
     bool checkpoint_create;
+    const char *listen; /* the channel whose notifications end a wait; NULL: none */
     const char *owner; /* this instance */
     const char *sink_connection_name;
     const struct sink_kind *sink_kind;

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/message_id.h"
+#include "forwarder/culprit.h"
+#include "forwarder/lines.h"
 #include "forwarder/news.h"
 #include "flow/view.h"
 
@@ -16,7 +18,9 @@
 /* A refusal or two by the broker is its daily business; an event that was tried
  * this often and still does not go is held. */
 #define HELD_ATTEMPTS 2
+#define FINDINGS_MAX_BYTES 131072
 #define SILENT_US (5 * CLOCK_US_PER_S)
+#define UNKNOWN_US (5 * CLOCK_US_PER_S) /* a gap is named before it is known who keeps it open */
 
 struct report {
     const struct forwarder_options *options;
@@ -24,7 +28,10 @@ struct report {
     char database_words[FORWARDER_TEXT_MAX];
     bool unsavable;
     char saving_words[512];
+    struct buf findings; /* said last, terminated */
     bool sink_was_up;
+    bool gap_waits; /* for a transaction */
+    struct source_culprit waiting;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
     struct news news;
@@ -38,6 +45,7 @@ int report_new(const struct forwarder_options *o, struct report **ret_report) {
     if (!r)
         return -ENOMEM;
     r->options = o;
+    r->findings = BUF_INIT(FINDINGS_MAX_BYTES);
     pthread_mutex_init(&r->lock, NULL);
     struct forwarder_stats *s = &r->stats;
     snprintf(s->name, sizeof s->name, "%s", o->name);
@@ -63,12 +71,23 @@ void report_free(struct report *r) {
     if (!r)
         return;
     pthread_mutex_destroy(&r->lock);
+    buf_done(&r->findings);
     free(r);
 }
 
 void report_database(struct report *r, enum state_database database, const char *words) {
     r->database = database;
-    snprintf(r->database_words, sizeof r->database_words, "%s", words);
+    lines_copy(r->database_words, sizeof r->database_words, words);
+}
+
+void report_findings(struct report *r, const char *findings, bool refused) {
+    if (span_equal(buf_span(&r->findings), span_of(findings)))
+        return;
+    buf_clear(&r->findings);
+    if (buf_add_span(&r->findings, span_of(findings)) != 0)
+        buf_clear(&r->findings); /* said again next time, then */
+    struct log_fields fields = {.forwarder = r->options->name};
+    lines_say(refused ? LOG_LEVEL_ERR : LOG_LEVEL_WARNING, &fields, r->options->source->table, findings);
 }
 
 void report_saving(struct report *r, const char *words) {
@@ -110,7 +129,32 @@ static bool oldest_is_held(const struct flow *flow, const struct flow_view *view
     return attempts >= HELD_ATTEMPTS;
 }
 
+/* Said when it ends, however it was shown meanwhile: another reason may have been worth more. */
+static void say_end_of_wait(const struct report *r, int64_t now_us) {
+    char name[512];
+    culprit_name(&r->waiting, name, sizeof name);
+    struct log_fields fields = {.forwarder = r->options->name};
+    log_say(LOG_LEVEL_NOTICE, &fields, "no gap waits for %s any more, after %.1f s",
+            r->waiting.undrawn ? "the sequence" : name, (double)(now_us - r->waiting.since_us) / (double)CLOCK_US_PER_S);
+}
+
+static void look_at_gaps(struct report *r, const struct report_view *v, int64_t now_us) {
+    struct source_culprit c;
+    bool waits = database_connected(v->database) && source_culprit(database_source(v->database), now_us, &c) &&
+                 (c.known || c.undrawn || now_us - c.since_us > UNKNOWN_US);
+    bool goes_on = waits && (culprit_same(&c, &r->waiting) || !r->waiting.known);
+    if (r->gap_waits && !goes_on && database_connected(v->database))
+        say_end_of_wait(r, now_us);
+    r->gap_waits = waits;
+    if (waits)
+        r->waiting = c;
+}
+
 /* Why, and what ends it. ------------------------------------------------ */
+
+static bool event_is_held(const struct report_view *v, const struct flow_view *flow) {
+    return flow->any_unsettled && oldest_is_held(v->flow, flow);
+}
 
 struct words {
     char reason[FORWARDER_TEXT_MAX];
@@ -192,6 +236,11 @@ static void words_held(const struct report_view *v, const struct flow_view *flow
         snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
 }
 
+static void words_gap(const struct report *r, int64_t now_us, struct words *w) {
+    w->cause_len = culprit_reason(&r->waiting, now_us, w->reason, sizeof w->reason);
+    culprit_resumes(&r->waiting, w->resumes, sizeof w->resumes);
+}
+
 static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
                      const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -207,7 +256,8 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
         return;
     case FORWARDER_AHEAD:
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when an operator decides; looked at again every 30 s");
+        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N "
+                 "the last position that counts as sent; looked at again every 30 s", r->options->name);
         return;
     case FORWARDER_DISCONNECTED:
         words_disconnected(r, v, sink, now_us, w);
@@ -220,8 +270,10 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
     case FORWARDER_HELD:
         if (r->unsavable)
             words_unsavable(r, v, flow, w);
-        else
+        else if (event_is_held(v, flow))
             words_held(v, flow, now_us, w);
+        else
+            words_gap(r, now_us, w);
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
@@ -307,6 +359,10 @@ static void fill_culprit(const struct report *r, struct forwarder_culprit *c, en
     *c = (struct forwarder_culprit){0};
     if (state != FORWARDER_HELD || r->unsavable)
         return;
+    if (!event_is_held(v, flow)) {
+        culprit_fill(&r->waiting, c);
+        return;
+    }
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     snprintf(c->kind, sizeof c->kind, "event");
     c->position = e->position;
@@ -337,6 +393,16 @@ static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
         *since_us = now_us;
 }
 
+static void fill_gaps(struct forwarder_stats *s, const struct database *database) {
+    struct source_gaps gaps = {0};
+    s->by_gaps = database_connected(database) && source_gaps(database_source(database), &gaps);
+    if (!s->by_gaps)
+        return;
+    s->gaps_open = gaps.open;
+    s->gaps_dead = gaps.dead;
+    s->gaps_dropped = gaps.dropped;
+}
+
 static void fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
                  const struct sink_view *sink, int64_t now_us) {
     struct forwarder_stats *s = &r->stats;
@@ -347,6 +413,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     fill_oldest(s, v, flow);
     fill_since(&s->unsavable_since_us, r->unsavable, now_us);
     s->read_position = v->read_position;
+    fill_gaps(s, v->database);
     s->sink_connected = sink->connected;
     if (!sink->blocked)
         r->blocked_since_wall_us = 0;
@@ -383,13 +450,16 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     struct sink_view sink;
     flow_view(v->flow, &flow);
     delivery_view(v->delivery, &sink);
+    if (now_us >= r->next_copy_us)
+        look_at_gaps(r, v, now_us);
     struct state_facts facts = {
         .stop = v->stop,
         .database = database_of(r, v, now_us),
         .sink = sink_of(r, &sink),
         .paused = v->paused,
         .unsavable = r->unsavable,
-        .oldest_held = flow.any_unsettled && oldest_is_held(v->flow, &flow),
+        .oldest_held = event_is_held(v, &flow),
+        .gap_waits = r->gap_waits,
         .unsettled = flow.any_unsettled,
         .caught_up = flow.caught_up,
     };

@@ -16,6 +16,9 @@ void report_free(struct report *r);
 /* What the database said last: kept for the reason until it is up again. */
 void report_database(struct report *r, enum state_database database, const char *words);
 
+/* What an inspection found, a finding a line; "": nothing. Each is logged as a line of its own, once until they change. */
+void report_findings(struct report *r, const char *findings, bool refused);
+
 /* The last save failed with these words; NULL: it did not, or was made good. */
 void report_saving(struct report *r, const char *words);
 

@@ -46,7 +46,7 @@ enum forwarder_state state_of(const struct state_facts *facts) {
     state = by_sink(facts->sink);
     if (state != FORWARDER_STATE_COUNT)
         return state;
-    if (facts->unsavable || facts->oldest_held)
+    if (facts->unsavable || facts->oldest_held || facts->gap_waits)
         return FORWARDER_HELD;
     return facts->unsettled || !facts->caught_up ? FORWARDER_DELIVERING : FORWARDER_IDLE;
 }

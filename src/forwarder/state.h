@@ -18,6 +18,7 @@ struct state_facts {
     bool paused;
     bool unsavable;   /* the checkpoint could not be saved when it was tried last */
     bool oldest_held; /* the first event not settled does not move, for a reason of its own */
+    bool gap_waits;   /* for a transaction, long enough to be said */
     bool unsettled;   /* events are read and not settled */
     bool caught_up;
 };

@@ -27,11 +27,15 @@ const char *forwarder_state_name(enum forwarder_state state);
 
 /* Who or what keeps events from moving. kind "" : nobody known. */
 struct forwarder_culprit {
-    char kind[16]; /* transaction, event, broker, database */
+    char kind[16]; /* event; transaction, sequence (mode gaps) */
     int64_t position;
     char event_id[256];
     char destination[512]; /* exchange and key, or topic and key */
     char words[512];       /* the peer's own */
+    /* Of a transaction. */
+    int pid; /* 0: a prepared one, or unknown */
+    char prepared[256], application[64], user[64], session[32];
+    int64_t began_wall_us; /* 0: unknown */
 };
 
 struct forwarder_counts {
@@ -56,6 +60,8 @@ struct forwarder_stats {
     bool source_connected;
     int64_t source_lost_us; /* since when the database is away (at first: since the start); 0: it is there */
     int64_t read_position;  /* INT64_MIN: none yet */
+    bool by_gaps;           /* mode gaps: */
+    uint64_t gaps_open, gaps_dead, gaps_dropped;
 
     char sink_connection[FORWARDER_NAME_MAX], sink_kind[32];
     bool sink_connected;

@@ -21,6 +21,19 @@ static const char table_sql[] =
     ") WITH (fillfactor = 10, autovacuum_vacuum_threshold = 20, autovacuum_vacuum_scale_factor = 0,\n"
     "        autovacuum_vacuum_cost_delay = 0);\n";
 
+static const char journal_sql[] =
+    "-- What operators did; nothing is ever deleted here.\n"
+    "CREATE TABLE IF NOT EXISTS %s.journal (\n"
+    "    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,\n"
+    "    at timestamptz NOT NULL DEFAULT now(),\n"
+    "    forwarder text NOT NULL,\n"
+    "    command text NOT NULL,\n"
+    "    who text NOT NULL,\n"
+    "    reason text NOT NULL,\n"
+    "    before jsonb,\n"
+    "    after jsonb\n"
+    ");\n";
+
 /* Beside the cursor of mode gaps; its rows come and go. */
 static const char gap_sql[] =
     "CREATE TABLE IF NOT EXISTS %s.gap (\n"
@@ -42,8 +55,9 @@ static int add_role(const char *schema, const char *role, struct buf *b) {
                     "-- The role of the daemon (give it a password or a line in pg_hba.conf).\n"
                     "DO $penstock$ BEGIN CREATE ROLE %s LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $penstock$;\n"
                     "GRANT USAGE ON SCHEMA %s TO %s;\n"
-                    "GRANT SELECT, INSERT, UPDATE, DELETE ON %s.checkpoint, %s.gap TO %s;\n",
-                    role, schema, role, schema, schema, role);
+                    "GRANT SELECT, INSERT, UPDATE, DELETE ON %s.checkpoint, %s.gap TO %s;\n"
+                    "GRANT SELECT, INSERT ON %s.journal TO %s;\n",
+                    role, schema, role, schema, schema, role, schema, role);
 }
 
 int checkpoint_add_schema_sql(struct span schema, struct span role, struct span event_table, struct buf *b) {
@@ -55,6 +69,8 @@ int checkpoint_add_schema_sql(struct span schema, struct span role, struct span 
         r = buf_addf(b, table_sql, quoted_schema.data);
     if (r == 0)
         r = buf_addf(b, gap_sql, quoted_schema.data);
+    if (r == 0)
+        r = buf_addf(b, journal_sql, quoted_schema.data);
     if (r || span_absent(role))
         return r;
     r = quote(role, &quoted_role);

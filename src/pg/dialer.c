@@ -16,6 +16,7 @@
 #define KEEPALIVES_INTERVAL_S "1"
 #define KEEPALIVES_COUNT "3"
 
+#define LISTEN_MAX_BYTES 512
 #define ADDRESSES_PER_HOST 2 /* of IPv4 and IPv6 */
 #define SETTLE_US (5 * CLOCK_US_PER_S) /* name lookup, login, the session's settings */
 
@@ -44,6 +45,7 @@ static const char check_interval_sql[] = "SET client_connection_check_interval =
 
 struct dialer_argument {
     char *conninfo, *connection_name, *application_name;
+    struct buf listen_sql; /* terminated; empty: none */
     struct secret password;
     int64_t connect_timeout_us, statement_timeout_us;
 };
@@ -57,15 +59,27 @@ static void argument_free(void *argument) {
     free(a->conninfo);
     free(a->connection_name);
     free(a->application_name);
+    buf_done(&a->listen_sql);
     secret_done(&a->password);
     free(a);
 }
 
+static int write_listen(struct buf *sql, const char *channel) {
+    *sql = BUF_INIT(LISTEN_MAX_BYTES);
+    if (!channel)
+        return 0;
+    int r = buf_addf(sql, "LISTEN ");
+    if (r == 0)
+        r = pgconn_quote_identifier(span_of(channel), sql);
+    return r ? r : buf_terminate(sql);
+}
+
 int dialer_argument_new(const struct pgconn_options *options, const char *connection_name, const char *application_name,
-                        struct dialer_argument **ret_argument) {
+                        const char *channel, struct dialer_argument **ret_argument) {
     struct dialer_argument *a = calloc(1, sizeof *a);
     if (!a)
         return -ENOMEM;
+    int r = write_listen(&a->listen_sql, channel);
     a->conninfo = strdup(options->conninfo ? options->conninfo : "");
     a->connection_name = strdup(connection_name);
     a->application_name = strdup(application_name);
@@ -73,10 +87,10 @@ int dialer_argument_new(const struct pgconn_options *options, const char *connec
     a->password.value = options->password.value ? strdup(options->password.value) : NULL;
     a->connect_timeout_us = options->connect_timeout_us;
     a->statement_timeout_us = options->statement_timeout_us;
-    if (!a->conninfo || !a->connection_name || !a->application_name ||
+    if (r || !a->conninfo || !a->connection_name || !a->application_name ||
         (options->password.value && !a->password.value)) {
         argument_free(a);
-        return -ENOMEM;
+        return r ? r : -ENOMEM;
     }
     *ret_argument = a;
     return 0;
@@ -119,7 +133,7 @@ static bool set_session(PGconn *pg, const struct dialer_argument *a, struct erro
     char timeout_sql[80];
     snprintf(timeout_sql, sizeof timeout_sql, "SET statement_timeout = %" PRId64,
              (a->statement_timeout_us + CLOCK_US_PER_S) / CLOCK_US_PER_MS);
-    if (!run(pg, session_sql) || !run(pg, timeout_sql)) {
+    if (!run(pg, session_sql) || !run(pg, timeout_sql) || (a->listen_sql.len > 0 && !run(pg, a->listen_sql.data))) {
         error_set(reterr, ERROR_RETRY, "database '%s': the session can't be set up: %s", a->connection_name,
                   PQerrorMessage(pg));
         return false;
@@ -138,6 +152,10 @@ static void finish(void *handle) {
     PQfinish(handle);
 }
 
+static void close_connection(PGconn **pg) {
+    PQfinish(*pg);
+}
+
 /* What stands before dbname can be overridden by the conninfo, what stands behind it can't. */
 static PGconn *connect_with(const struct dialer_argument *a, const char *password) {
     char timeout_s[24];
@@ -153,6 +171,44 @@ static PGconn *connect_with(const struct dialer_argument *a, const char *passwor
     return PQconnectdbParams(keywords, values, 1);
 }
 
+/* 0: it can't be asked. */
+static int backend_of(PGconn *pg) {
+    PGresult *result = PQexec(pg, "SELECT pg_backend_pid()");
+    int pid = PQresultStatus(result) == PGRES_TUPLES_OK ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    return pid;
+}
+
+/* A pooler gives its own number for the backend's. Whether it lends a backend for
+ * the session or only for a transaction shows when another connection keeps a
+ * transaction open: ours still has the backend it had, or that one was lent on. */
+static bool is_lent(PGconn *pg, int backend, const struct dialer_argument *a, const char *password) {
+    CLEANUP(close_connection) PGconn *other = connect_with(a, password);
+    if (PQstatus(other) != CONNECTION_OK)
+        return true; /* who can't tell doesn't rely on it; asked again with the next attempt */
+    PQsetNoticeProcessor(other, ignore_notice, NULL);
+    return !run(other, "BEGIN") || backend_of(other) == backend || backend_of(pg) != backend;
+}
+
+/* Settings, prepared statements, LISTEN and cancelling are a backend's; and that the server has not restarted between
+ * read and save is proven by one that lived all the time. */
+static bool keeps_backend(PGconn *pg, const struct dialer_argument *a, const char *password, struct error *reterr) {
+    int backend = backend_of(pg);
+    if (backend == PQbackendPID(pg))
+        return true;
+    if (backend == 0) {
+        error_set(reterr, ERROR_RETRY, "database '%s': %s", a->connection_name, PQerrorMessage(pg));
+        return false;
+    }
+    if (!is_lent(pg, backend, a, password))
+        return true;
+    error_set(reterr, ERROR_CONFIG, "database '%s': a pooler stands in between that lends a backend for one transaction only "
+              "(PgBouncer's pool_mode transaction or statement); needed is one for the session: connect to the server itself, or "
+              "give this user pool_mode=session (pgbouncer.ini, section [users]: \"%s = pool_mode=session\") and at least 3 "
+              "connections for each forwarder", a->connection_name, PQuser(pg));
+    return false;
+}
+
 static void *connect(void *argument, struct error *reterr) {
     const struct dialer_argument *a = argument;
     CLEANUP(secret_wipe) struct buf password = BUF_INIT(SECRET_MAX_BYTES + 1);
@@ -160,7 +216,8 @@ static void *connect(void *argument, struct error *reterr) {
         error_prefix(reterr, "database '%s': password", a->connection_name);
         return NULL;
     }
-    PGconn *pg = connect_with(a, a->password.kind != SECRET_NONE ? password.data : NULL);
+    const char *word = a->password.kind != SECRET_NONE ? password.data : NULL;
+    PGconn *pg = connect_with(a, word);
     if (!pg) {
         error_set(reterr, ERROR_RETRY, "database '%s': out of memory", a->connection_name);
         return NULL;
@@ -171,7 +228,7 @@ static void *connect(void *argument, struct error *reterr) {
         finish(pg);
         return NULL;
     }
-    if (set_session(pg, a, reterr))
+    if (keeps_backend(pg, a, word, reterr) && set_session(pg, a, reterr))
         return pg;
     finish(pg);
     return NULL;

@@ -11,8 +11,9 @@ extern const struct dial_ops dialer_ops;
 
 /* Owns copies of all it needs: an attempt that was given up outlives the options. */
 struct dialer_argument;
+/* `channel`: of LISTEN; NULL: none. */
 int dialer_argument_new(const struct pgconn_options *options, const char *connection_name, const char *application_name,
-                        struct dialer_argument **ret_argument) MUST_CHECK;
+                        const char *channel, struct dialer_argument **ret_argument) MUST_CHECK;
 
 /* How long an attempt may take: libpq tries several hosts, and several addresses of each. */
 int64_t dialer_timeout_us(const struct pgconn_options *options);

@@ -24,6 +24,8 @@ enum phase {
 struct pgconn {
     const struct pgconn_options *options;
     char *connection_name, *application_name;
+    const char *channel; /* NULL: listens on none */
+    bool notified;
     struct guard *guard;
     struct dial *dial;
     PGconn *pg; /* while IDLE or BUSY */
@@ -86,6 +88,16 @@ void pgconn_free(struct pgconn *c) {
     free(c);
 }
 
+void pgconn_listen(struct pgconn *c, const char *channel) {
+    c->channel = channel;
+}
+
+bool pgconn_notified(struct pgconn *c) {
+    bool notified = c->notified;
+    c->notified = false;
+    return notified;
+}
+
 enum pgconn_state pgconn_state(const struct pgconn *c) {
     return c->state;
 }
@@ -93,7 +105,7 @@ enum pgconn_state pgconn_state(const struct pgconn *c) {
 int pgconn_dial(struct pgconn *c, int64_t now_us) {
     ASSERT(c->state == PGCONN_CLOSED);
     struct dialer_argument *argument;
-    int r = dialer_argument_new(c->options, c->connection_name, c->application_name, &argument);
+    int r = dialer_argument_new(c->options, c->connection_name, c->application_name, c->channel, &argument);
     if (r == 0)
         r = dial_start(c->dial, argument);
     if (r < 0)
@@ -183,11 +195,18 @@ static int work_dialing(struct pgconn *c, int64_t now_us, struct error *reterr) 
     return 0;
 }
 
+/* libpq keeps what came between other messages. */
+static void take_notifications(struct pgconn *c) {
+    PGnotify *notify;
+    while ((notify = PQnotifies(c->pg))) {
+        c->notified = true;
+        PQfreemem(notify);
+    }
+}
+
 /* Parses what has come while idle; a message of the server before it hangs up is kept by libpq. */
 static int work_idle(struct pgconn *c, struct error *reterr) {
-    PGnotify *notify;
-    while ((notify = PQnotifies(c->pg)))
-        PQfreemem(notify);
+    take_notifications(c);
     return PQstatus(c->pg) == CONNECTION_OK ? 0 : lose(c, "the connection broke", reterr);
 }
 
@@ -330,6 +349,7 @@ static int finish_statement(struct pgconn *c, struct error *reterr) {
     }
     c->state = PGCONN_IDLE;
     c->deadline_us = CLOCK_NEVER;
+    take_notifications(c); /* the socket has nothing more to say of those that came with the answer */
     if (!c->failed)
         return PGCONN_E_DONE;
     c->failed = false; /* said: a connection that breaks later has words of its own */

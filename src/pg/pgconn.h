@@ -28,6 +28,11 @@ int pgconn_new(const struct pgconn_options *options, const char *connection_name
                const char *what, struct guard *guard, struct pgconn **ret_conn) MUST_CHECK;
 void pgconn_free(struct pgconn *c);
 
+/* Has each connection that is made from now on listen on that channel (LISTEN); borrowed. */
+void pgconn_listen(struct pgconn *c, const char *channel);
+/* Has a notification come since the last call? One that is lost costs time, never an event. */
+bool pgconn_notified(struct pgconn *c);
+
 enum pgconn_state { PGCONN_CLOSED, PGCONN_DIALING, PGCONN_IDLE, PGCONN_BUSY };
 
 enum pgconn_state pgconn_state(const struct pgconn *c);

@@ -11,7 +11,7 @@
 #include "sink/kafka_options.h"
 
 #define GREET_TIMEOUT_US (10 * CLOCK_US_PER_S)
-#define GREET_STEP_MS 200
+#define GREET_STEP_MS 200 /* the first; the next ones are longer, for brokers that are far */
 #define ERRSTR_SIZE 512
 /* Handles of topics at hand. The library keeps the topic itself for as long as the instance lives. */
 #define TOPICS 256
@@ -118,9 +118,9 @@ static int hear(struct kafka_producer *p, struct error *reterr) {
 int kafka_producer_greet(struct kafka_producer *p, int64_t timeout_us, struct error *reterr) {
     int64_t deadline_us = clock_now_us() + timeout_us;
     error_set(reterr, ERROR_RETRY, "no broker answers");
-    while (clock_now_us() < deadline_us) {
+    for (int step_ms = GREET_STEP_MS; clock_now_us() < deadline_us; step_ms *= 2) {
         const struct rd_kafka_metadata *metadata = NULL;
-        rd_kafka_resp_err_t err = rd_kafka_metadata(p->rk, 0, NULL, &metadata, GREET_STEP_MS);
+        rd_kafka_resp_err_t err = rd_kafka_metadata(p->rk, 0, NULL, &metadata, step_ms);
         if (err == RD_KAFKA_RESP_ERR_NO_ERROR) {
             rd_kafka_metadata_destroy(metadata);
             return 0;

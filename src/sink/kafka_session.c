@@ -162,13 +162,26 @@ static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int
         on_success_alone(s, now_us);
 }
 
+/* Delivered, and no offset: no broker said so. librdkafka infers it from the success of a later message (2.0.2,
+ * rd_kafka_dr_implicit_ack), which proves nothing where the topic was made anew meanwhile: it may be lost. */
+static bool inferred(const rd_kafka_message_t *m) {
+    return m->offset < 0;
+}
+
+static void on_inference(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
+    s->failed++;
+    fail(s, now_us, topic_of(m), "the broker confirmed a later message, and said nothing of one before it");
+}
+
 static void on_reports(struct kafka_session *s, rd_kafka_event_t *event, int64_t now_us) {
     const rd_kafka_message_t *m;
     while ((m = rd_kafka_event_message_next(event)))
-        if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-            on_success(s, m, now_us);
-        else
+        if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             on_failure(s, m, now_us);
+        else if (inferred(m))
+            on_inference(s, m, now_us);
+        else
+            on_success(s, m, now_us);
 }
 
 static void on_error(struct kafka_session *s, rd_kafka_event_t *event, int64_t now_us) {

@@ -61,7 +61,7 @@ bool cursor_check_snapshot(struct span snapshot) {
 
 /* The members as they were written; kind is looked at when all are there. */
 struct members {
-    struct json_value v, mode, s, n, position, end, open;
+    struct json_value v, mode, s, n, position, end, open, changes;
 };
 
 static struct json_value *member_place(struct members *m, const struct json_value *name) {
@@ -69,7 +69,7 @@ static struct json_value *member_place(struct members *m, const struct json_valu
         const char *name;
         struct json_value *place;
     } known[] = {{"v", &m->v},     {"mode", &m->mode}, {"s", &m->s},   {"n", &m->n},
-                 {"position", &m->position}, {"end", &m->end},   {"open", &m->open}};
+                 {"position", &m->position}, {"end", &m->end},   {"open", &m->open}, {"changes", &m->changes}};
     for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
         if (span_is(name->text, known[i].name))
             return known[i].place;
@@ -112,8 +112,8 @@ static bool has(const struct json_value *v) {
 
 static const char *read_places(const struct members *m, struct cursor *ret_cursor) {
     struct cursor c = {.s = m->s.text};
-    if (has(&m->open))
-        return "it has \"open\", which belongs to mode gaps";
+    if (has(&m->open) || has(&m->changes))
+        return "it has members of mode gaps";
     if (!is_snapshot(&m->s))
         return "its \"s\" is no snapshot";
     if (!has(&m->n)) {
@@ -210,7 +210,11 @@ int cursor_print_gaps(const struct cursor_gaps *c, struct buf *b) {
         if (r == 0)
             r = buf_add_char(b, '"');
     }
-    return r ? r : buf_addf(b, "]}");
+    if (r == 0)
+        r = buf_add_char(b, ']');
+    if (r == 0 && c->changes > 0)
+        r = buf_addf(b, ", \"changes\": %" PRId64, c->changes);
+    return r ? r : buf_add_char(b, '}');
 }
 
 /* 0; -ENOMEM; else *ret_wrong. */
@@ -240,6 +244,9 @@ static int read_gaps(const struct members *m, struct cursor_gaps *c, const char 
     *ret_wrong = "it has members of mode snapshot";
     if (has(&m->s) || has(&m->n) || has(&m->end))
         return -EINVAL;
+    *ret_wrong = "its \"changes\" is no count";
+    if (has(&m->changes) && (!is_integer(&m->changes, &c->changes) || c->changes <= 0 || c->changes == INT64_MAX))
+        return -EINVAL;
     *ret_wrong = "its \"position\" is no integer";
     c->position = INT64_MIN;
     if (!nothing && (!is_integer(&m->position, &c->position) || c->position == INT64_MIN || c->position == INT64_MAX))
@@ -265,6 +272,6 @@ int cursor_parse_gaps(struct span text, struct cursor_gaps *ret_cursor, struct e
 }
 
 bool cursor_equal_gaps(const struct cursor_gaps *a, const struct cursor_gaps *b) {
-    return a->position == b->position && a->open.count == b->open.count &&
+    return a->position == b->position && a->changes == b->changes && a->open.count == b->open.count &&
            (a->open.count == 0 || memcmp(a->open.items, b->open.items, a->open.count * sizeof *a->open.items) == 0);
 }

@@ -36,13 +36,17 @@ int cursor_parse(struct span text, struct cursor *ret_cursor, struct error *rete
 bool cursor_equal(const struct cursor *a, const struct cursor *b);
 
 /* Of mode gaps. Everything up to `position` is done but what stands in `open`
- * (sorted, no two touch). position INT64_MIN: nothing has been read.
+ * (sorted, no two touch). position INT64_MIN: nothing has been read. `changes`:
+ * how often what stands beside it in our table gap has changed; without it a save
+ * that changes only that could not be told from none, and one that arrives late
+ * would pass for the one before.
  *
- *   {"v": 1, "mode": "gaps", "position": 100, "open": ["5", "7-9"]}
+ *   {"v": 1, "mode": "gaps", "position": 100, "open": ["5", "7-9"], "changes": 3}
  *   {"v": 1, "mode": "gaps", "position": null, "open": []} */
 struct cursor_gaps {
     int64_t position;
     struct ranges open; /* owned */
+    int64_t changes;    /* 0: not printed */
 };
 
 #define CURSOR_OPEN_MAX 120000 /* ranges */

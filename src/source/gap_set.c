@@ -278,6 +278,15 @@ int gap_set_changes(const struct gap_set *s, uint64_t version, gap_set_change *c
     return r ? r : changes_of(&s->gone, version, change, context);
 }
 
+static int stop_at(void *context, const struct gap *gap, bool removed) {
+    (void)context, (void)gap, (void)removed;
+    return 1;
+}
+
+bool gap_set_changed(const struct gap_set *s, uint64_t version) {
+    return gap_set_changes(s, version, stop_at, NULL) != 0;
+}
+
 static void store(struct gap_list *list, uint64_t version) {
     for (size_t i = 0; i < list->count; i++)
         list->items[i].stored = list->items[i].dead && existed(&list->items[i], version);

@@ -76,6 +76,7 @@ int gap_set_open_at(struct gap_set *s, uint64_t version, const struct ranges **r
  * each gap to be stored, and each that is to be removed. */
 typedef int gap_set_change(void *context, const struct gap *gap, bool removed);
 int gap_set_changes(const struct gap_set *s, uint64_t version, gap_set_change *change, void *context) MUST_CHECK;
+bool gap_set_changed(const struct gap_set *s, uint64_t version);
 /* Those changes took place. */
 void gap_set_stored(struct gap_set *s, uint64_t version);
 /* Versions below are needed no more. */

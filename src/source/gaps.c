@@ -27,6 +27,7 @@ struct gaps {
     struct gap_set set;
     struct holders holders;
     int64_t position; /* reached; INT64_MIN: nothing */
+    int64_t changes;  /* of our table gap, as they are stored */
 
     enum stage stage;
     enum step step;
@@ -39,7 +40,7 @@ struct gaps {
     int64_t asked_us;
     struct ranges ranges; /* of the statement */
     uint32_t rows;        /* it has returned so far */
-    int64_t row_position; /* of the last one */
+    int64_t row_position; /* of the last one, and of the first that was not kept */
     bool cut;
     bool cut_for_gaps; /* because there was no room for a gap */
 
@@ -83,6 +84,7 @@ int gaps_open(struct gaps *g, const struct cursor_gaps *at, int64_t now_us) {
     gap_set_clear(&g->set);
     holders_forget(&g->holders);
     g->position = at->position;
+    g->changes = at->changes;
     g->stage = STAGE_RESTING;
     g->full = false;
     g->provable = 0;
@@ -135,7 +137,7 @@ static const struct gap *longest_waiting(const struct gaps *g) {
     const struct gap *oldest = NULL;
     for (size_t i = 0; i < g->set.live.count; i++) {
         const struct gap *gap = &g->set.live.items[i];
-        if (!oldest || gap->time_us < oldest->time_us)
+        if (!oldest || gap->time_us <= oldest->time_us) /* of one age the last: before the first row may be no rows */
             oldest = gap;
     }
     return oldest;
@@ -278,17 +280,25 @@ static int go_to(struct gaps *g, int64_t position, bool *ret_keep) {
     return r;
 }
 
+static bool holds(struct range range, int64_t position) {
+    return range.first <= position && position <= range.last;
+}
+
 static int fill_dead(struct gaps *g, int64_t position) {
+    const struct gap_list *dead = &g->set.dead;
     for (size_t i = 0; i < g->turn_count; i++) {
-        struct range range = g->set.dead.items[g->turn_at + i].range;
-        if (range.first > position || range.last < position)
+        if (!holds(dead->items[g->turn_at + i].range, position))
             continue;
         int r = gap_set_fill_dead(&g->set, g->turn_at + i, position);
-        g->turn_count -= r == 0; /* what is left of it stands behind the turn */
+        g->turn_count -= r == 0;
         return r;
     }
-    ASSERT(false); /* fits_question has found it */
-    return 0;
+    /* What another row of this answer has left of its gap stands last. */
+    size_t at = dead->count;
+    do
+        ASSERT(at > 0);
+    while (!holds(dead->items[--at].range, position));
+    return gap_set_fill_dead(&g->set, at, position);
 }
 
 static int fill_live(struct gaps *g, int64_t position, bool *ret_keep) {
@@ -319,7 +329,8 @@ int gaps_row(struct gaps *g, int64_t position, uint64_t bytes, bool *ret_keep) {
     g->cut_for_gaps |= fits && !keep;
     portion_row(&g->portion, bytes, keep);
     g->rows++;
-    g->row_position = position;
+    if (!g->cut)
+        g->row_position = position;
     g->cut = !keep;
     *ret_keep = keep;
     ASSERT(!keep || position <= g->position);
@@ -356,9 +367,10 @@ static int keep_to_max(struct gaps *g) {
     return 0;
 }
 
-/* (d): the page was asked for after the list that proves them, and looked at all of them. */
+/* (d): the page was asked for after the list that proves them, and looked at all
+ * of them: its rows come by position, and every one in a gap was kept. */
 static int end_page(struct gaps *g, int64_t now_us) {
-    bool looked_at_all = returned_all(g) || g->position > g->asked.position;
+    bool looked_at_all = returned_all(g) || g->row_position > g->asked.position;
     g->caught_up = returned_all(g);
     g->full = g->cut_for_gaps;
     if (!looked_at_all || g->provable == 0)
@@ -434,13 +446,19 @@ int gaps_cursor(struct gaps *g, struct gaps_mark mark, struct cursor_gaps *ret_c
     int r = gap_set_open_at(&g->set, mark.version, &open);
     if (r)
         return r;
-    *ret_cursor = (struct cursor_gaps){mark.position, *open};
+    *ret_cursor = (struct cursor_gaps){mark.position, *open, g->changes + gap_set_changed(&g->set, mark.version)};
     ASSERT(open->count == 0 || open->items[open->count - 1].last < mark.position);
     return 0;
 }
 
-struct gap_set *gaps_set(struct gaps *g) {
+const struct gap_set *gaps_set(const struct gaps *g) {
     return &g->set;
+}
+
+void gaps_saved(struct gaps *g, uint64_t version) {
+    g->changes += gap_set_changed(&g->set, version);
+    gap_set_stored(&g->set, version);
+    ASSERT(!gap_set_changed(&g->set, version));
 }
 
 void gaps_release(struct gaps *g, uint64_t version) {

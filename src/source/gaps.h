@@ -107,8 +107,9 @@ struct gaps_mark gaps_mark(const struct gaps *g);
 /* Its cursor; `open` is borrowed until the next call. 0; -ENOMEM; GAPS_E_GONE: released. */
 #define GAPS_E_GONE 3
 int gaps_cursor(struct gaps *g, struct gaps_mark mark, struct cursor_gaps *ret_cursor) MUST_CHECK;
-/* For our table gap: gap_set.h. */
-struct gap_set *gaps_set(struct gaps *g);
+/* What has to change in our table gap: gap_set_changes. When that and the cursor of the mark were saved: gaps_saved. */
+const struct gap_set *gaps_set(const struct gaps *g);
+void gaps_saved(struct gaps *g, uint64_t version);
 /* Marks with a lower version are needed no more. */
 void gaps_release(struct gaps *g, uint64_t version);
 

@@ -102,6 +102,20 @@ static int read_retained(struct gaps_mode *g, const struct source_retained *reta
     return r;
 }
 
+/* What the configured start leaves out: rows that are visible at this moment and
+ * stand there or below. What commits later is sent wherever it stands. */
+static int64_t done_upto(const struct source_options *o) {
+    switch (o->start) {
+    case SOURCE_START_BEGINNING:
+        return INT64_MIN;
+    case SOURCE_START_NOW:
+        return INT64_MAX;
+    case SOURCE_START_POSITION:
+        break;
+    }
+    return o->start_position == INT64_MIN ? INT64_MIN : o->start_position - 1;
+}
+
 static int open_mode(struct mode *m, struct span cursor, const struct source_retained *retained, int64_t now_us,
                      struct error *reterr) {
     struct gaps_mode *g = of(m);
@@ -115,8 +129,8 @@ static int open_mode(struct mode *m, struct span cursor, const struct source_ret
     if (r)
         return r == -ENOMEM ? r : SOURCE_E_CURSOR;
     r = read_retained(g, retained);
-    bool now = !g->have_cursor && m->options->start == SOURCE_START_NOW;
-    return r ? r : gaps_sql_send_start(&g->sql, m->tail, now, now_us, reterr);
+    int64_t done = g->have_cursor ? INT64_MIN : done_upto(m->options);
+    return r ? r : gaps_sql_send_start(&g->sql, m->tail, done != INT64_MIN, done, now_us, reterr);
 }
 
 static enum mode_answer start_head(struct mode *m, struct error *reterr) {
@@ -136,7 +150,7 @@ static enum mode_answer start_head(struct mode *m, struct error *reterr) {
     return MODE_AHEAD;
 }
 
-/* start: now. Everything visible is done, everything else is open. */
+/* A start that leaves rows out: what is visible is done, everything else is open. */
 static enum mode_answer start_range(struct gaps_mode *g, struct span text, struct error *reterr) {
     struct range range;
     if (range_parse(text, &range) != 0)
@@ -164,9 +178,6 @@ static enum mode_answer start(struct mode *m, struct error *reterr) {
 }
 
 static int open_gaps(struct gaps_mode *g, int64_t now_us) {
-    const struct source_options *o = g->mode.options;
-    if (!g->have_cursor && o->start == SOURCE_START_POSITION)
-        g->at.position = o->start_position == INT64_MIN ? INT64_MIN : o->start_position - 1;
     ranges_sort(&g->at.open);
     int r = gaps_open(g->gaps, &g->at, now_us);
     for (size_t i = 0; r == 0 && i < g->retained.count; i++) {
@@ -382,18 +393,20 @@ static int changes(struct mode *m, struct source_mark mark, int64_t now_us, stru
 }
 
 static void saved(struct mode *m, struct source_mark mark) {
-    gap_set_stored(gaps_set(of(m)->gaps), mark.target);
+    gaps_saved(of(m)->gaps, mark.target);
 }
 
 static void release(struct mode *m, uint64_t oldest_target) {
     gaps_release(of(m)->gaps, oldest_target);
 }
 
-static bool culprit(const struct mode *m, struct source_culprit *ret_culprit) {
+static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit *ret_culprit) {
     struct gaps_mode *g = of(m);
     struct gaps_wait wait;
-    if (!gaps_waits(g->gaps, INT64_MAX, &wait))
+    struct gaps_view view;
+    if (!gaps_waits(g->gaps, now_us, &wait))
         return false;
+    gaps_view(g->gaps, &view);
     bool known = g->who_known && wait.holder && strcmp(wait.holder, g->who_id) == 0;
     *ret_culprit = known ? g->who : (struct source_culprit){0};
     ret_culprit->first = wait.range.first;
@@ -401,6 +414,14 @@ static bool culprit(const struct mode *m, struct source_culprit *ret_culprit) {
     ret_culprit->gaps = wait.count;
     ret_culprit->since_us = wait.since_us;
     ret_culprit->undrawn = wait.undrawn;
+    ret_culprit->full = view.full;
+    return true;
+}
+
+static bool count_gaps(const struct mode *m, struct source_gaps *ret_gaps) {
+    struct gaps_view view;
+    gaps_view(of(m)->gaps, &view);
+    *ret_gaps = (struct source_gaps){view.live, view.dead, view.dropped};
     return true;
 }
 
@@ -425,4 +446,5 @@ const struct mode_kind mode_gaps = {
     .saved = saved,
     .release = release,
     .culprit = culprit,
+    .gaps = count_gaps,
 };

@@ -31,10 +31,10 @@ static const char sequence_sql[] =
 
 /* From the lowest row on; what lies below it is a gap without an end. */
 static const char visible_sql[] =
-    " UNION ALL SELECT NULL, NULL, true, max(%.*s)::int8 FROM %.*s"
+    " UNION ALL SELECT NULL, NULL, true, max(%.*s)::int8 FROM %.*s WHERE %.*s <= $2"
     " UNION ALL (SELECT NULL, g.text, false, NULL FROM"
     " (SELECT p, CASE WHEN before IS NULL THEN '<' || p ELSE (before + 1)::int8 || '-' || (p - 1)::int8 END AS text"
-    " FROM (SELECT %.*s AS p, lag(%.*s) OVER (ORDER BY %.*s) AS before FROM %.*s) AS o"
+    " FROM (SELECT %.*s AS p, lag(%.*s) OVER (ORDER BY %.*s) AS before FROM %.*s WHERE %.*s <= $2) AS o"
     " WHERE before IS NULL OR before + 1 < p) AS g ORDER BY g.p DESC LIMIT $1)";
 
 static int quote_position(const struct table *table, struct buf *b) {
@@ -50,7 +50,7 @@ static int make_start(struct gaps_sql *s, const struct table *table) {
     if (r == 0)
         r = buf_add_span(&s->start_now, buf_span(&s->start));
     return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->position),
-                            TEXT(c->position), TEXT(c->from));
+                            TEXT(c->position), TEXT(c->position), TEXT(c->from), TEXT(c->position));
 }
 
 /* Reading. ------------------------------------------------------------------ */
@@ -173,6 +173,19 @@ void gaps_sql_done(struct gaps_sql *s) {
     columns_done(&s->columns);
 }
 
+/* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
+int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) {
+    int r = gaps_sql_make_page(s, SPAN_ABSENT);
+    if (r)
+        return r;
+    return buf_addf(b,
+                    "PREPARE penstock_explain (int8[], int8[], int8, int8) AS %.*s;"
+                    " EXPLAIN (COSTS OFF) EXECUTE penstock_explain ('{}', '{}', '%" PRId64 "', 1000); DEALLOCATE penstock_explain;"
+                    "PREPARE penstock_explain (int8[], int8[], int8) AS %.*s;"
+                    " EXPLAIN (COSTS OFF) EXECUTE penstock_explain ('{}', '{}', 1000); DEALLOCATE penstock_explain",
+                    TEXT(s->page), INT64_MIN, TEXT(s->dead));
+}
+
 /* Sending. ------------------------------------------------------------------ */
 
 #define NUMBER_SIZE 24
@@ -197,10 +210,12 @@ static int write_arrays(struct gaps_sql *s, const struct ranges *ranges) {
     return r ? r : buf_addf(&s->last, "%s}", ranges->count ? "" : "{");
 }
 
-int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t now_us, struct error *reterr) {
-    char max[NUMBER_SIZE];
-    struct pgconn_param params[] = {number_param(GAPS_LIVE_MAX, max)};
-    return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, now ? 1 : 0, true, now_us, reterr);
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
+                        struct error *reterr) {
+    char max[NUMBER_SIZE], last[NUMBER_SIZE];
+    struct pgconn_param params[] = {number_param(GAPS_LIVE_MAX, max), number_param(upto, last)};
+    size_t count = now ? ARRAY_LENGTH(params) : 0;
+    return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, count, true, now_us, reterr);
 }
 
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,

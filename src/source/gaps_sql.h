@@ -13,7 +13,7 @@ struct gaps_sql {
     /* Head: pid, the table's oid, is the sequence readable, its last value (NULL:
      * none yet). Then, flag NULL: its name, quoted. */
     struct buf start;
-    /* The same, and of the rows that are visible now, flag true: the highest
+    /* The same, and of the rows up to $2 that are visible now, flag true: the highest
      * position; flag false: a range of positions that are not (at most $1 of them, the highest). */
     struct buf start_now;
     /* gaps.h says what they return. Heads: pid, oid, is the sequence readable, its last value; pid; pid; pid. */
@@ -27,9 +27,13 @@ struct gaps_sql {
 int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
 void gaps_sql_done(struct gaps_sql *s);
 
-int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t now_us, struct error *reterr) MUST_CHECK;
+/* `upto` is only looked at with `now`. */
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
+                        struct error *reterr) MUST_CHECK;
 /* The page's SQL, by what the start said: the sequence's quoted name (absent: can't be read). */
 int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) MUST_CHECK;
+/* SQL that has the server explain page and dead as it will run them (source/explain); appended. Makes the page. */
+int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) MUST_CHECK;
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
                   struct error *reterr) MUST_CHECK;
 

@@ -3,92 +3,31 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/log.h"
+#include "source/gaps_sql.h"
+#include "source/snapshot.h"
 
 void inspect_init(struct inspect *in, struct pgconn *tail, struct table *table) {
-    *in = (struct inspect){.tail = tail, .table = table, .step = INSPECT_ENDED, .note = BUF_INIT(INSPECT_NOTE_MAX)};
+    *in = (struct inspect){.tail = tail, .table = table, .step = INSPECT_ENDED, .findings = FINDINGS_INIT};
 }
 
 void inspect_done(struct inspect *in) {
-    buf_done(&in->note);
+    findings_done(&in->findings);
 }
 
-/* Findings. ----------------------------------------------------------------- */
-
-enum severity { WARNS, REFUSES };
-
-/* One line of the note. What no longer fits is left out: the first ones say enough. */
-static void find(struct inspect *in, enum severity severity, const char *format, ...) PRINTF_LIKE(3, 4);
-
-static void find(struct inspect *in, enum severity severity, const char *format, ...) {
-    char text[2048];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (severity == REFUSES && !in->refused)
-        error_set(&in->first, ERROR_CONFIG, "%s", text);
-    in->refused |= severity == REFUSES;
-    in->findings++;
-    size_t before = in->note.len;
-    int r = buf_addf(&in->note, "%s%s", in->note.len ? "\n" : "", text);
-    if (r == 0)
-        r = buf_terminate(&in->note);
-    if (r)
-        in->note.len = before;
-    if (r == -ENOMEM)
-        in->failure = r;
+const char *inspect_note(const struct inspect *in) {
+    return in->findings.note.len ? in->findings.note.data : "";
 }
 
-#define WORD_MAX_BYTES 4096 /* a name of 1,000 bytes, all of them quotes */
-
-/* The pieces that the statements of a mend are made of. */
-struct words {
-    struct buf table, schema, role, position, xid;
-};
-
-static void words_done(struct words *w) {
-    buf_done(&w->table);
-    buf_done(&w->schema);
-    buf_done(&w->role);
-    buf_done(&w->position);
-    buf_done(&w->xid);
+enum source_mode inspect_mode(const struct inspect *in) {
+    if (in->table->mode != SOURCE_MODE_DEFAULT)
+        return in->table->mode;
+    return table_column(in->table, TABLE_TRANSACTION_ID)->found ? SOURCE_MODE_SNAPSHOT : SOURCE_MODE_GAPS;
 }
 
-static int find_words(struct inspect *in, struct words *w) {
-    const struct {
-        struct buf *to;
-        struct span name;
-    } names[] = {
-        {&w->schema, span_of(in->table->name.schema ? in->table->name.schema : "public")},
-        {&w->role, span_of(in->role)},
-        {&w->position, span_of(table_column(in->table, ROW_POSITION)->column)},
-        {&w->xid, span_of(table_column(in->table, TABLE_TRANSACTION_ID)->column)},
-    };
-    w->table = BUF_INIT(WORD_MAX_BYTES);
-    int r = table_name_quote(&in->table->name, &w->table);
-    if (r == 0)
-        r = buf_terminate(&w->table);
-    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(names); i++) {
-        *names[i].to = BUF_INIT(WORD_MAX_BYTES);
-        r = pgconn_quote_identifier(names[i].name, names[i].to);
-        if (r == 0)
-            r = buf_terminate(names[i].to);
-    }
-    if (r)
-        in->failure = r;
-    return r;
-}
-
-/* An index on a partitioned table can't be made concurrently. */
-static const char *create_index(const struct inspect *in) {
-    return in->table->partitioned ? "CREATE INDEX ON" : "CREATE INDEX CONCURRENTLY ON";
-}
-
-/* Steps. -------------------------------------------------------------------- */
+/* Questions. ---------------------------------------------------------------- */
 
 static const char relation_sql[] =
     "SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), " PGCONN_SERVER_SQL
@@ -96,12 +35,14 @@ static const char relation_sql[] =
     " (SELECT string_agg(format('%I.%I', o.relnamespace::regnamespace, o.relname), ', ') FROM pg_class o"
     " WHERE lower(o.relname) = lower($2) AND o.relkind IN ('r', 'p') AND c.oid IS NULL),"
     " EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid) AND NOT EXISTS (SELECT FROM pg_trigger g"
-    " WHERE g.tgrelid = c.oid AND g.tgenabled = 'A' AND NOT g.tgisinternal)"
+    " WHERE g.tgrelid = c.oid AND g.tgenabled = 'A' AND NOT g.tgisinternal),"
+    " (SELECT string_agg(format('%I.%I', f.relnamespace::regnamespace, f.relname), ', ') FROM pg_partition_tree(c.oid) t"
+    " JOIN pg_class f ON f.oid = t.relid WHERE f.relkind = 'f')"
     " FROM (SELECT) AS one LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)"
     " ON c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND CASE WHEN $1::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = $1 END";
 
-#define RELATION_FACTS 10
+#define RELATION_FACTS 11
 
 static const char columns_sql[] =
     "SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END,"
@@ -122,6 +63,17 @@ static const char indexes_sql[] =
     " FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam"
     " WHERE i.indrelid = $1 AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree') AS indexes";
 
+/* An identity's sequence depends on its column; else the column's default depends on its sequence. */
+static const char sequence_sql[] =
+    "SELECT format('%I.%I', c.relnamespace::regnamespace, c.relname), s.seqcache, s.seqincrement, s.seqcycle,"
+    " has_sequence_privilege(s.seqrelid, 'SELECT')"
+    " FROM pg_attribute a JOIN pg_sequence s ON s.seqrelid IN ("
+    "SELECT d.objid FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
+    " AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = 'i'"
+    " UNION SELECT d.refobjid FROM pg_attrdef f JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid"
+    " AND d.refclassid = 'pg_class'::regclass WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum)"
+    " JOIN pg_class c ON c.oid = s.seqrelid WHERE a.attrelid = $1 AND a.attname = $2";
+
 #define OID_OID 26
 
 static struct pgconn_param oid_param(uint32_t oid, char text[16]) {
@@ -133,14 +85,41 @@ static struct pgconn_param text_param(const char *text) {
     return (struct pgconn_param){span_of(text), TABLE_OID_TEXT};
 }
 
+#define SQL_MAX_BYTES (1 << 20)
+
 static int send_rows(struct inspect *in, int64_t now_us, struct error *reterr) {
-    CLEANUP(words_done) struct words w = {0};
-    CLEANUP(buf_done) struct buf sql = BUF_INIT(4096);
-    bool bigint = table_column(in->table, TABLE_TRANSACTION_ID)->oid == TABLE_OID_INT8;
-    int r = find_words(in, &w);
+    CLEANUP(buf_done) struct buf table = BUF_INIT(SQL_MAX_BYTES), xid = BUF_INIT(SQL_MAX_BYTES), sql = BUF_INIT(SQL_MAX_BYTES);
+    const struct table_column *c = table_column(in->table, TABLE_TRANSACTION_ID);
+    int r = table_name_quote(&in->table->name, &table);
     if (r == 0)
-        r = buf_addf(&sql, "SELECT EXISTS (SELECT FROM %s WHERE %s >= pg_snapshot_xmax(pg_current_snapshot())%s)",
-                     w.table.data, w.xid.data, bigint ? "::text::bigint" : "");
+        r = pgconn_quote_identifier(span_of(c->column), &xid);
+    if (r == 0)
+        r = buf_addf(&sql, "SELECT EXISTS (SELECT FROM %.*s WHERE %.*s >= pg_snapshot_xmax(pg_current_snapshot())%s)",
+                     SPAN_ARGS(buf_span(&table)), SPAN_ARGS(buf_span(&xid)), c->oid == TABLE_OID_INT8 ? "::text::bigint" : "");
+    if (r == 0)
+        r = buf_terminate(&sql);
+    return r ? r : pgconn_send(in->tail, NULL, sql.data, NULL, 0, false, now_us, reterr);
+}
+
+/* How much of the data is loaded is all the same to a plan. */
+#define NO_DATA 1
+
+static int explain_snapshot(const struct table *table, struct buf *sql) {
+    CLEANUP(snapshot_done) struct snapshot_sql statements = {0};
+    int r = snapshot_init(&statements, table, NO_DATA);
+    return r ? r : snapshot_add_explain_sql(&statements, sql);
+}
+
+static int explain_gaps(const struct table *table, struct buf *sql) {
+    CLEANUP(gaps_sql_done) struct gaps_sql statements = {0};
+    int r = gaps_sql_init(&statements, table, NO_DATA);
+    return r ? r : gaps_sql_add_explain(&statements, sql);
+}
+
+static int send_plans(struct inspect *in, int64_t now_us, struct error *reterr) {
+    CLEANUP(buf_done) struct buf sql = BUF_INIT(SQL_MAX_BYTES);
+    in->explain = (struct explain){0};
+    int r = in->judge.by_gaps ? explain_gaps(in->table, &sql) : explain_snapshot(in->table, &sql);
     if (r == 0)
         r = buf_terminate(&sql);
     return r ? r : pgconn_send(in->tail, NULL, sql.data, NULL, 0, false, now_us, reterr);
@@ -150,7 +129,7 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
     char oid[16];
     const struct table_name *name = &in->table->name;
     struct pgconn_param relation[] = {text_param(name->schema), text_param(name->table)};
-    struct pgconn_param table[] = {oid_param(in->oid, oid), text_param(table_column(in->table, ROW_POSITION)->column),
+    struct pgconn_param table[] = {oid_param(in->table->oid, oid), text_param(table_column(in->table, ROW_POSITION)->column),
                                    text_param(table_column(in->table, TABLE_TRANSACTION_ID)->column)};
     switch (in->step) {
     case INSPECT_RELATION:
@@ -159,8 +138,12 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
         return pgconn_send(in->tail, NULL, columns_sql, table, 1, false, now_us, reterr);
     case INSPECT_INDEXES:
         return pgconn_send(in->tail, NULL, indexes_sql, table, 3, false, now_us, reterr);
+    case INSPECT_SEQUENCE:
+        return pgconn_send(in->tail, NULL, sequence_sql, table, 2, false, now_us, reterr);
     case INSPECT_ROWS:
         return send_rows(in, now_us, reterr);
+    case INSPECT_PLANS:
+        return send_plans(in, now_us, reterr);
     case INSPECT_ENDED:
         break;
     }
@@ -168,20 +151,21 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
 }
 
 int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) {
-    in->findings = 0;
-    in->failure = 0;
-    in->refused = false;
-    buf_clear(&in->note);
+    findings_clear(&in->findings);
     table_forget(in->table);
+    in->judge = (struct judge){.table = in->table, .findings = &in->findings};
+    in->any_sequence = false;
     int version = pgconn_server_version(in->tail);
     if (version < INSPECT_SERVER_VERSION_MIN) {
-        find(in, REFUSES, "the server is PostgreSQL %d; needed is 13 or later", version / 10000);
+        findings_add(&in->findings, FINDINGS_REFUSE, "the server is PostgreSQL %d; needed is 13 or later", version / 10000);
         in->step = INSPECT_ENDED;
         return 0;
     }
     in->step = INSPECT_RELATION;
     return send_step(in, now_us, reterr);
 }
+
+/* Answers. ------------------------------------------------------------------ */
 
 static bool is_true(struct span value) {
     return span_is(value, "t");
@@ -191,54 +175,40 @@ static void copy(char *to, size_t size, struct span value) {
     snprintf(to, size, "%.*s", SPAN_ARGS(value));
 }
 
+static uint32_t read_oid(struct span value) {
+    return span_absent(value) ? 0 : (uint32_t)strtoul(value.data, NULL, 10);
+}
+
+static int64_t read_number(struct span value) {
+    return span_absent(value) ? 0 : strtoll(value.data, NULL, 10);
+}
+
 static void look_at_relation(struct inspect *in) {
     struct span v[RELATION_FACTS];
     for (int i = 0; i < RELATION_FACTS; i++)
         v[i] = pgconn_value(in->tail, i);
     copy(in->system_identifier, sizeof in->system_identifier, v[1]);
     copy(in->server, sizeof in->server, v[2]);
-    copy(in->role, sizeof in->role, v[3]);
-    in->oid = (uint32_t)strtoul(span_absent(v[4]) ? "0" : v[4].data, NULL, 10);
+    copy(in->judge.role, sizeof in->judge.role, v[3]);
+    in->table->oid = read_oid(v[4]);
     in->table->partitioned = span_is(v[5], "p");
-
-    CLEANUP(words_done) struct words w = {0};
-    if (find_words(in, &w) != 0)
-        return;
-    if (is_true(v[0]))
-        find(in, REFUSES, "the server is in recovery (a standby): its snapshots do not list running transactions, so rows "
-             "would be lost; connect to the primary");
-    if (in->oid == 0) {
-        find(in, REFUSES, "there is no table %s%s%.*s%s; make it (penstock schema --event-table prints one) or name another",
-             w.table.data, v[8].len ? " (but there is " : "", SPAN_ARGS(v[8]),
-             v[8].len ? ": names with upper case need double quotes, other schemas their name)" : "");
-        return;
-    }
-    if (!span_is(v[5], "r") && !span_is(v[5], "p"))
-        find(in, REFUSES, "%s is no table but a view or a foreign table; name the table itself", w.table.data);
-    if (!is_true(v[6]))
-        find(in, REFUSES, "role %s may not use the schema: GRANT USAGE ON SCHEMA %s TO %s;", w.role.data, w.schema.data,
-             w.role.data);
-    if (is_true(v[7]))
-        find(in, REFUSES, "row-level security of %s would hide rows from role %s: ALTER ROLE %s BYPASSRLS;", w.table.data,
-             w.role.data, w.role.data);
-    in->subscribed = is_true(v[9]);
-}
-
-enum source_mode inspect_mode(const struct inspect *in) {
-    if (in->table->mode != SOURCE_MODE_DEFAULT)
-        return in->table->mode;
-    return table_column(in->table, TABLE_TRANSACTION_ID)->found ? SOURCE_MODE_SNAPSHOT : SOURCE_MODE_GAPS;
-}
-
-static bool in_snapshot_mode(const struct inspect *in) {
-    return inspect_mode(in) == SOURCE_MODE_SNAPSHOT;
+    struct judge_relation relation = {
+        .found = in->table->oid != 0,
+        .in_recovery = is_true(v[0]),
+        .is_table = span_is(v[5], "r") || span_is(v[5], "p"),
+        .schema_usable = is_true(v[6]),
+        .hides_rows = is_true(v[7]),
+        .look_alikes = v[8],
+        .fed_by_subscription = is_true(v[9]),
+        .foreign_partitions = v[10],
+    };
+    judge_relation(&in->judge, &relation);
 }
 
 static void look_at_column(struct inspect *in) {
-    struct span oid = pgconn_value(in->tail, 1);
     struct table_fact fact = {
         .name = pgconn_value(in->tail, 0),
-        .oid = (uint32_t)strtoul(oid.data, NULL, 10),
+        .oid = read_oid(pgconn_value(in->tail, 1)),
         .type = pgconn_value(in->tail, 2),
         .not_null = is_true(pgconn_value(in->tail, 3)),
         .readable = is_true(pgconn_value(in->tail, 4)),
@@ -248,112 +218,25 @@ static void look_at_column(struct inspect *in) {
     table_found(in->table, &fact);
 }
 
-static const char *key_of(const struct table_column *c) {
-    static const char *const keys[] = {
-        [ROW_POSITION] = "position",
-        [ROW_ID] = "id",
-        [ROW_SOURCE] = "source",
-        [ROW_TYPE] = "type",
-        [ROW_DATA] = "data",
-        [ROW_SUBJECT] = "subject",
-        [ROW_TIME] = "time",
-        [ROW_DATACONTENTTYPE] = "datacontenttype",
-        [ROW_DATASCHEMA] = "dataschema",
-        [ROW_STREAM_ID] = "stream_id",
-        [ROW_STREAM_VERSION] = "stream_version",
-        [ROW_RECORDED] = "recorded",
-        [ROW_EXTENSIONS] = "extensions",
-        [ROW_EXTENSION] = "extensions",
-        [TABLE_TRANSACTION_ID] = "transaction_id",
-    };
-    return keys[c->role] ? keys[c->role] : "?";
-}
-
-static void judge_transaction_id(struct inspect *in, const struct table_column *c, const struct words *w) {
-    if (!c->not_null)
-        find(in, REFUSES, "column %s may be NULL, and rows without it would be passed over: ALTER TABLE %s ALTER COLUMN %s SET "
-             "NOT NULL;", w->xid.data, w->table.data, w->xid.data);
-    if (!c->from_transaction)
-        find(in, WARNS, "column %s does not default to the transaction's id; that is only right if each writer sets it to "
-             "pg_current_xact_id(): ALTER TABLE %s ALTER COLUMN %s SET DEFAULT pg_current_xact_id()%s;", w->xid.data,
-             w->table.data, w->xid.data, c->oid == TABLE_OID_INT8 ? "::text::bigint" : "");
-}
-
-static void judge_absent(struct inspect *in, const struct table_column *c, const struct words *w) {
-    if (c->role == TABLE_TRANSACTION_ID && c->needed)
-        find(in, REFUSES, "%s has no transaction-id column %s, which mode snapshot needs (mode gaps does not): "
-             "ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT pg_current_xact_id(); %s %s (%s, %s);",
-             w->table.data, w->xid.data, w->table.data, w->xid.data, create_index(in), w->table.data, w->xid.data,
-             w->position.data);
-    else if (c->needed)
-        find(in, REFUSES, "%s has no column \"%s\"; set columns: {%s: NAME} to the one it has%s", w->table.data, c->column,
-             key_of(c), c->role == ROW_SOURCE || c->role == ROW_TYPE ? ", or to {value: …}" : "");
-}
-
-static void judge_column(struct inspect *in, const struct table_column *c, const struct words *w) {
-    if (!c->found) {
-        judge_absent(in, c, w);
-        return;
-    }
-    if (c->role == TABLE_TRANSACTION_ID && !in_snapshot_mode(in))
-        return;
-    const char *allowed = table_unfit(c->role, c->oid);
-    if (allowed)
-        find(in, REFUSES, "column \"%s\" of %s is of type %s; as %s it must be %s", c->column, w->table.data, c->type, key_of(c),
-             allowed);
-    else if (c->role == TABLE_TRANSACTION_ID)
-        judge_transaction_id(in, c, w);
-    else if (c->role == ROW_POSITION && !c->not_null)
-        find(in, REFUSES, "column %s may be NULL, and rows without it would be passed over: ALTER TABLE %s ALTER COLUMN %s SET "
-             "NOT NULL;", w->position.data, w->table.data, w->position.data);
-}
-
-static void judge_columns(struct inspect *in) {
-    CLEANUP(words_done) struct words w = {0};
-    if (find_words(in, &w) != 0)
-        return;
-    bool readable = true;
-    for (size_t i = 0; i < in->table->count; i++) {
-        const struct table_column *c = &in->table->columns[i];
-        judge_column(in, c, &w);
-        readable &= !c->found || c->readable;
-    }
-    if (in->subscribed && in_snapshot_mode(in))
-        find(in, REFUSES, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction "
-             "ids and would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
-             "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
-    if (!readable)
-        find(in, REFUSES, "role %s may not read %s: GRANT SELECT ON %s TO %s;", w.role.data, w.table.data, w.table.data,
-             w.role.data);
-}
-
 static void look_at_indexes(struct inspect *in) {
-    CLEANUP(words_done) struct words w = {0};
-    const struct table_column *position = table_column(in->table, ROW_POSITION);
-    const struct table_column *xid = table_column(in->table, TABLE_TRANSACTION_ID);
-    if (find_words(in, &w) != 0)
-        return;
-    if (in_snapshot_mode(in) && xid->found && position->found && !is_true(pgconn_value(in->tail, 0)))
-        find(in, WARNS, "%s has no index on (%s, %s), so each read looks at all rows: %s %s (%s, %s);", w.table.data, w.xid.data,
-             w.position.data, create_index(in), w.table.data, w.xid.data, w.position.data);
-    if (position->found && !is_true(pgconn_value(in->tail, 1)))
-        find(in, WARNS, "%s has no index on %s, so reading a backlog looks at all rows for each page: %s %s (%s);", w.table.data,
-             w.position.data, create_index(in), w.table.data, w.position.data);
-    bool unique = is_true(pgconn_value(in->tail, 2));
-    if (position->found && !unique && !position->from_sequence)
-        find(in, REFUSES, "column %s is neither unique nor from a sequence, and of two rows with one position the second can be "
-             "passed over: ALTER TABLE %s ADD UNIQUE (%s);", w.position.data, w.table.data, w.position.data);
+    struct judge_indexes indexes = {
+        .xid_position = is_true(pgconn_value(in->tail, 0)),
+        .position = is_true(pgconn_value(in->tail, 1)),
+        .unique = is_true(pgconn_value(in->tail, 2)),
+    };
+    judge_indexes(&in->judge, &indexes);
 }
 
-static void look_at_rows(struct inspect *in) {
-    CLEANUP(words_done) struct words w = {0};
-    if (find_words(in, &w) != 0 || !is_true(pgconn_value(in->tail, 0)))
-        return;
-    /* 3 is the first ordinary id (FirstNormalTransactionId): older than any snapshot. */
-    find(in, REFUSES, "%s holds rows with transaction ids that this server has not reached (restored or replicated from another "
-         "server): make them old: UPDATE %s SET %s = '3' WHERE %s::text::xid8 >= pg_snapshot_xmax(pg_current_snapshot()); "
-         "those that were not sent yet are sent by a new start (delete the checkpoint row, set start: {position: N})",
-         w.table.data, w.table.data, w.xid.data, w.xid.data);
+static void look_at_sequence(struct inspect *in) {
+    struct judge_sequence sequence = {
+        .name = pgconn_value(in->tail, 0),
+        .cache = read_number(pgconn_value(in->tail, 1)),
+        .increment = read_number(pgconn_value(in->tail, 2)),
+        .cycles = is_true(pgconn_value(in->tail, 3)),
+        .readable = is_true(pgconn_value(in->tail, 4)),
+    };
+    in->any_sequence = true;
+    judge_sequence(&in->judge, &sequence);
 }
 
 static void look_at_row(struct inspect *in) {
@@ -367,25 +250,58 @@ static void look_at_row(struct inspect *in) {
     case INSPECT_INDEXES:
         look_at_indexes(in);
         break;
+    case INSPECT_SEQUENCE:
+        look_at_sequence(in);
+        break;
     case INSPECT_ROWS:
-        look_at_rows(in);
+        judge_rows(&in->judge, is_true(pgconn_value(in->tail, 0)));
+        break;
+    case INSPECT_PLANS:
+        explain_line(&in->explain, pgconn_value(in->tail, 0));
         break;
     case INSPECT_ENDED:
         break;
     }
 }
 
-/* What is left to find after a step. */
-static enum inspect_step step_after(struct inspect *in) {
+/* A step has ended. */
+static void conclude(struct inspect *in) {
+    switch (in->step) {
+    case INSPECT_COLUMNS:
+        in->judge.by_gaps = inspect_mode(in) == SOURCE_MODE_GAPS;
+        judge_columns(&in->judge);
+        break;
+    case INSPECT_SEQUENCE:
+        if (!in->any_sequence)
+            judge_sequence(&in->judge, NULL);
+        if (!in->judge.readable)
+            judge_without_plans(&in->judge);
+        break;
+    case INSPECT_PLANS:
+        judge_plans(&in->judge, explain_bad(&in->explain));
+        break;
+    case INSPECT_RELATION:
+    case INSPECT_INDEXES:
+    case INSPECT_ROWS:
+    case INSPECT_ENDED:
+        break;
+    }
+}
+
+static enum inspect_step step_after(const struct inspect *in) {
+    const struct judge *j = &in->judge;
     switch (in->step) {
     case INSPECT_RELATION:
-        return in->oid ? INSPECT_COLUMNS : INSPECT_ENDED;
+        return in->table->oid ? INSPECT_COLUMNS : INSPECT_ENDED;
     case INSPECT_COLUMNS:
-        judge_columns(in);
         return INSPECT_INDEXES;
     case INSPECT_INDEXES:
-        return in->refused || !in_snapshot_mode(in) ? INSPECT_ENDED : INSPECT_ROWS;
+        return INSPECT_SEQUENCE;
+    case INSPECT_SEQUENCE:
+        return !j->readable ? INSPECT_ENDED : j->by_gaps ? INSPECT_PLANS : INSPECT_ROWS;
     case INSPECT_ROWS:
+        return INSPECT_PLANS;
+    case INSPECT_PLANS:
     case INSPECT_ENDED:
         break;
     }
@@ -393,11 +309,9 @@ static enum inspect_step step_after(struct inspect *in) {
 }
 
 static int end(const struct inspect *in, struct error *reterr) {
-    if (!in->refused)
+    if (!in->findings.refused)
         return 0;
-    *reterr = in->first;
-    if (in->findings > 1)
-        error_prefix(reterr, "%u findings, the first", in->findings);
+    findings_sum_up(&in->findings, reterr);
     return INSPECT_E_REFUSED;
 }
 
@@ -406,17 +320,18 @@ int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) {
         int r = pgconn_fetch(in->tail, reterr);
         if (r == 0)
             look_at_row(in);
-        if (in->failure)
-            return in->failure;
+        if (in->findings.failure)
+            return in->findings.failure;
         if (r == 0)
             continue;
         if (r == PGCONN_E_AGAIN)
             return INSPECT_E_AGAIN;
         if (r != PGCONN_E_DONE)
             return r == PGCONN_E_LOST ? INSPECT_E_LOST : INSPECT_E_FAILED;
+        conclude(in);
         in->step = step_after(in);
-        if (in->failure)
-            return in->failure;
+        if (in->findings.failure)
+            return in->findings.failure;
         r = send_step(in, now_us, reterr);
         if (r)
             return r < 0 ? r : INSPECT_E_LOST;

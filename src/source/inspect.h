@@ -2,16 +2,18 @@
 #ifndef PENSTOCK_SOURCE_INSPECT_H
 #define PENSTOCK_SOURCE_INSPECT_H
 
-#include "source/table.h"
+#include "source/explain.h"
+#include "source/judge.h"
 
-#define INSPECT_NOTE_MAX 65536
 #define INSPECT_SERVER_VERSION_MIN 130000
 
 enum inspect_step {
     INSPECT_RELATION, /* the server, the table, rights */
     INSPECT_COLUMNS,
     INSPECT_INDEXES,
-    INSPECT_ROWS, /* transaction ids that can't be of this server */
+    INSPECT_SEQUENCE,
+    INSPECT_ROWS,  /* transaction ids that can't be of this server */
+    INSPECT_PLANS, /* of the very statements */
     INSPECT_ENDED,
 };
 
@@ -21,16 +23,12 @@ struct inspect {
     struct pgconn *tail;
     struct table *table;
     enum inspect_step step;
-    struct buf note; /* one finding a line, terminated */
-    unsigned findings;
-    int failure; /* of ours: -ENOMEM */
-    bool refused;
-    bool subscribed; /* the table is filled by logical replication */
-    struct error first; /* of the findings that refuse */
+    struct findings findings;
+    struct judge judge;
+    struct explain explain;
+    bool any_sequence;
     char system_identifier[24];
     char server[PGCONN_SERVER_MAX];
-    char role[64];
-    uint32_t oid;
 };
 
 void inspect_init(struct inspect *in, struct pgconn *tail, struct table *table);
@@ -40,7 +38,7 @@ void inspect_done(struct inspect *in);
 int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) MUST_CHECK;
 
 #define INSPECT_E_AGAIN 1   /* poll */
-#define INSPECT_E_REFUSED 2 /* not fit: *reterr (config), all findings in note */
+#define INSPECT_E_REFUSED 2 /* not fit: *reterr (config), all findings in the note */
 #define INSPECT_E_FAILED 3  /* a statement was refused: *reterr */
 #define INSPECT_E_LOST 4    /* the connection is gone: *reterr */
 /* 0: fit (note: warnings). -ENOMEM; -EMSGSIZE (a column's name that can't be one). */
@@ -48,5 +46,8 @@ int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) MUST_
 
 /* In which mode the table as it was found is tailed, unless a checkpoint says otherwise. */
 enum source_mode inspect_mode(const struct inspect *in);
+
+/* The findings, one a line; "" if none. */
+const char *inspect_note(const struct inspect *in);
 
 #endif

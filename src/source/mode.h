@@ -61,7 +61,8 @@ struct mode_kind {
     int (*changes)(struct mode *m, struct source_mark mark, int64_t now_us, struct source_changes *ret_changes);
     void (*saved)(struct mode *m, struct source_mark mark);
     void (*release)(struct mode *m, uint64_t oldest_target);
-    bool (*culprit)(const struct mode *m, struct source_culprit *ret_culprit);
+    bool (*culprit)(const struct mode *m, int64_t now_us, struct source_culprit *ret_culprit);
+    bool (*gaps)(const struct mode *m, struct source_gaps *ret_gaps);
 };
 
 #define MODE_E_END 5 /* beside pgconn's */

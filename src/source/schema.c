@@ -1,4 +1,4 @@
-/* schema: SQL of a fresh event table, and of the column that an old one lacks */
+/* schema: SQL of a fresh event table, of the column that an old one lacks, of a trigger that notifies */
 #include <stdio.h>
 
 #include "source/table.h"
@@ -91,6 +91,66 @@ int source_add_transaction_id_sql(struct span table, struct span position, struc
                     "-- Writers wait while this runs; CREATE INDEX CONCURRENTLY lets them go on (not on a partitioned table).\n"
                     "CREATE INDEX IF NOT EXISTS %s ON %s (xid, %.*s);\n",
                     n.table.data, n.index.data, n.table.data, SPAN_ARGS(buf_span(&column)));
+}
+
+/* NOTIFY has transactions commit one after the other, so only one in 10 ms does: a
+ * forwarder that was woken looks on for as long. When the last one was stands in a
+ * sequence, which all see at once and nobody waits for. The trigger names it to the
+ * function, which may set it though its writer may not: so nobody else may use that. */
+static const char notify_sql[] =
+    "-- Wakes the forwarder (source.listen), at most every 10 ms and once for a statement.\n"
+    "CREATE SEQUENCE IF NOT EXISTS %.*s MINVALUE 0;\n"
+    "CREATE OR REPLACE FUNCTION %.*s.notify() RETURNS trigger\n"
+    "    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $penstock$\n"
+    "DECLARE\n"
+    "    ms bigint := extract(epoch FROM clock_timestamp()) * 1000;\n"
+    "BEGIN\n"
+    "    IF (ms - pg_sequence_last_value(TG_ARGV[1]::regclass) BETWEEN 0 AND 9) IS NOT TRUE THEN\n"
+    "        PERFORM setval(TG_ARGV[1]::regclass, ms), pg_notify(TG_ARGV[0], '');\n"
+    "    END IF;\n"
+    "    RETURN NULL;\n"
+    "END $penstock$;\n"
+    "REVOKE ALL ON FUNCTION %.*s.notify() FROM PUBLIC;\n"
+    "DROP TRIGGER IF EXISTS penstock_notify ON %s;\n"
+    "CREATE TRIGGER penstock_notify AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %.*s.notify(%.*s, %.*s);\n";
+
+/* Quoted: the schema, the sequence in it, and as literals the channel and the sequence. */
+struct notify_names {
+    struct buf schema, sequence, channel, argument;
+};
+
+static void notify_names_done(struct notify_names *n) {
+    buf_done(&n->schema);
+    buf_done(&n->sequence);
+    buf_done(&n->channel);
+    buf_done(&n->argument);
+}
+
+static int find_notify_names(struct span schema, struct span channel, struct notify_names *n) {
+    CLEANUP(buf_done) struct buf name = BUF_INIT(1024);
+    n->schema = n->sequence = n->channel = n->argument = BUF_INIT(2048);
+    int r = pgconn_quote_identifier(schema, &n->schema);
+    if (r == 0)
+        r = buf_addf(&name, "woken %.*s", SPAN_ARGS(channel));
+    if (r == 0)
+        r = buf_addf(&n->sequence, "%.*s.", SPAN_ARGS(buf_span(&n->schema)));
+    if (r == 0)
+        r = pgconn_quote_identifier(buf_span(&name), &n->sequence);
+    if (r == 0)
+        r = pgconn_quote_literal(channel, &n->channel);
+    return r ? r : pgconn_quote_literal(buf_span(&n->sequence), &n->argument);
+}
+
+#define TEXT(b) SPAN_ARGS(buf_span(&(b)))
+
+int source_add_notify_sql(struct span table, struct span schema, struct span channel, struct buf *b) {
+    CLEANUP(names_done) struct names n = {0};
+    CLEANUP(notify_names_done) struct notify_names c = {0};
+    int r = find_names(table, &n);
+    if (r == 0)
+        r = find_notify_names(schema, channel, &c);
+    return r ? r : buf_addf(b, notify_sql, TEXT(c.sequence), TEXT(c.schema), TEXT(c.schema), n.table.data, n.table.data,
+                            TEXT(c.schema), TEXT(c.channel), TEXT(c.argument));
 }
 
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) {

@@ -11,9 +11,28 @@
 struct pieces {
     const struct columns *c;
     struct buf xid;        /* e."xid", as it is indexed */
+    struct buf same;       /* is the table still what was looked at? */
     const char *xid8;      /* format of a column -> xid8 */
     const char *from_xid8; /* cast of an xid8 to the column's type */
 };
+
+/* One that was dropped and made anew has another oid; a row without a transaction id would never be found. Whoever
+ * sees such rows sees the change that let them in. */
+static int make_same(struct pieces *p, const struct table *t, const struct table_column *xid) {
+    CLEANUP(buf_done) struct buf name = BUF_INIT(COLUMNS_SQL_MAX), table = BUF_INIT(COLUMNS_SQL_MAX);
+    CLEANUP(buf_done) struct buf column = BUF_INIT(COLUMNS_SQL_MAX);
+    int r = table_name_quote(&t->name, &name);
+    if (r == 0)
+        r = pgconn_quote_literal(buf_span(&name), &table);
+    if (r == 0)
+        r = pgconn_quote_literal(span_of(xid->column), &column);
+    if (r)
+        return r;
+    return buf_addf(&p->same,
+                    "%.*s::regclass::oid = %" PRIu32 "::oid AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = %" PRIu32
+                    "::oid AND a.attname = %.*s AND a.attnotnull)",
+                    SPAN_ARGS(buf_span(&table)), t->oid, t->oid, SPAN_ARGS(buf_span(&column)));
+}
 
 static int make_pieces(struct pieces *p, const struct columns *columns, const struct table *t) {
     const struct table_column *xid = table_column(t, TABLE_TRANSACTION_ID);
@@ -21,7 +40,8 @@ static int make_pieces(struct pieces *p, const struct columns *columns, const st
     p->c = columns;
     p->xid8 = bigint ? "::text::xid8" : "";
     p->from_xid8 = bigint ? "::text::bigint" : "";
-    return columns_add_name(&p->xid, "e.", xid);
+    int r = columns_add_name(&p->xid, "e.", xid);
+    return r ? r : make_same(p, t, xid);
 }
 
 #define TEXT(b) SPAN_ARGS(buf_span(&(b)))
@@ -71,12 +91,12 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
     return buf_addf(b,
                     " LIMIT $2 + 1)),"
                     " head AS MATERIALIZED (SELECT count(*) > $2 AS overflow, max(p) AS last FROM found)"
-                    " SELECT pg_backend_pid(), pg_current_snapshot()::text, overflow,"
+                    " SELECT pg_backend_pid(), pg_current_snapshot()::text, CASE WHEN %.*s THEN overflow END,"
                     " CASE WHEN overflow THEN (SELECT max(%.*s) FROM %.*s) ELSE last END::int8%.*s FROM head"
                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM"
                     " (SELECT %.*s FROM found WHERE NOT (SELECT overflow FROM head) ORDER BY p OFFSET 0) q OFFSET 0) q",
-                    TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->texts),
-                    TEXT(p->c->names));
+                    TEXT(p->same), TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out),
+                    TEXT(p->c->texts), TEXT(p->c->names));
 }
 
 /* $1 S, $2 N, $3 position. The fence keeps the planner from walking all positions
@@ -143,7 +163,7 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
                                .first = BUF_INIT(COLUMNS_SQL_MAX),
                                .page = BUF_INIT(COLUMNS_SQL_MAX),
                                .walk = BUF_INIT(COLUMNS_SQL_MAX)};
-    struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX)};
+    struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX), .same = BUF_INIT(COLUMNS_SQL_MAX)};
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
         r = make_pieces(&p, &s->columns, table);
@@ -158,6 +178,7 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
     if (r == 0)
         r = make_walk(s, &p);
     buf_done(&p.xid);
+    buf_done(&p.same);
     struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);
@@ -173,6 +194,28 @@ void snapshot_done(struct snapshot_sql *s) {
     buf_done(&s->first);
     buf_done(&s->page);
     buf_done(&s->walk);
+}
+
+/* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
+int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) {
+    const struct {
+        const struct buf *sql;
+        const char *types, *values;
+    } statements[] = {
+        {&s->small, "pg_snapshot, int8", "'1:1:', 1000"},
+        {&s->first, "pg_snapshot, pg_snapshot, int8", "'1:1:', '1:1:', " LOWEST},
+        {&s->page, "pg_snapshot, pg_snapshot, int8, int8, int8, int8",
+         "'1:1:', '1:1:', " LOWEST ", " HIGHEST ", " LOWEST ", 1000"},
+        {&s->walk, "pg_snapshot, pg_snapshot, int8, int8, int8, int8",
+         "'1:1:', '1:1:', " LOWEST ", " HIGHEST ", " LOWEST ", 1000"},
+    };
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(statements); i++)
+        r = buf_addf(b,
+                     "PREPARE penstock_explain (%s) AS %.*s; EXPLAIN (COSTS OFF) EXECUTE penstock_explain (%s);"
+                     " DEALLOCATE penstock_explain;",
+                     statements[i].types, TEXT(*statements[i].sql), statements[i].values);
+    return r;
 }
 
 /* Sending. ------------------------------------------------------------------ */

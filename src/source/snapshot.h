@@ -12,7 +12,7 @@ struct snapshot_sql {
     /* Heads are mode.h's. Of start: pid, now's snapshot, does the server lie before $1 (then: ahead), highest position. No rows.
      * $1: a cursor's snapshot or NULL. */
     struct buf start;
-    /* plan.h says what they return: N, overflow, end; -, -, first; -, -, -. */
+    /* plan.h says what they return: N, overflow (NULL: the table is not what was looked at), end; -, -, first; -, -, -. */
     struct buf small, first, page;
     struct buf walk; /* page when nothing ran in S */
     struct columns columns; /* behind the head's */
@@ -22,6 +22,9 @@ struct snapshot_sql {
  * Embedded; for a table that is fit. 0; -ENOMEM; -EMSGSIZE. */
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
 void snapshot_done(struct snapshot_sql *s);
+
+/* SQL that has the server explain the statements as it will run them (source/explain); appended. */
+int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) MUST_CHECK;
 
 int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struct span cursor_snapshot, int64_t now_us,
                         struct error *reterr) MUST_CHECK;

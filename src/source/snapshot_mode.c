@@ -151,7 +151,13 @@ static enum mode_answer head(struct mode *m, struct error *reterr) {
         plan_first(s->plan, !span_absent(number), value);
     if (s->asked != PLAN_SMALL)
         return MODE_GO_ON;
-    int r = plan_small(s->plan, pgconn_value(m->tail, MODE_TEXT), mode_bool(pgconn_value(m->tail, MODE_FLAG)), value);
+    struct span overflow = pgconn_value(m->tail, MODE_FLAG);
+    if (span_absent(overflow)) {
+        error_set(reterr, ERROR_RETRY, "the event table is no longer what was looked at (dropped and made anew, or its "
+                  "transaction id may be NULL now): looking at it again");
+        return MODE_FAILED;
+    }
+    int r = plan_small(s->plan, pgconn_value(m->tail, MODE_TEXT), mode_bool(overflow), value);
     if (r < 0)
         return mode_failed(r, reterr);
     return r == 0 ? MODE_GO_ON : mode_misfit(reterr);
@@ -223,9 +229,15 @@ static void release(struct mode *m, uint64_t oldest_target) {
     plan_release(of(m)->plan, oldest_target);
 }
 
-static bool culprit(const struct mode *m, struct source_culprit *ret_culprit) {
-    (void)m, (void)ret_culprit;
-    return false; /* no statement here tells a row that is not visible yet from one that never will be */
+/* No statement here tells a row that is not visible yet from one that never will be. */
+static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit *ret_culprit) {
+    (void)m, (void)now_us, (void)ret_culprit;
+    return false;
+}
+
+static bool gaps(const struct mode *m, struct source_gaps *ret_gaps) {
+    (void)m, (void)ret_gaps;
+    return false;
 }
 
 const struct mode_kind mode_snapshot = {
@@ -249,4 +261,5 @@ const struct mode_kind mode_snapshot = {
     .saved = saved,
     .release = release,
     .culprit = culprit,
+    .gaps = gaps,
 };

@@ -401,12 +401,16 @@ void source_release(struct source *s, uint64_t oldest_target) {
         s->mode->kind->release(s->mode, oldest_target);
 }
 
-bool source_culprit(const struct source *s, struct source_culprit *ret_culprit) {
-    return s->state >= STATE_OPEN && s->mode->kind->culprit(s->mode, ret_culprit);
+bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit) {
+    return s->state >= STATE_OPEN && s->mode->kind->culprit(s->mode, now_us, ret_culprit);
+}
+
+bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {
+    return s->state >= STATE_OPEN && s->mode->kind->gaps(s->mode, ret_gaps);
 }
 
 const char *source_note(const struct source *s) {
-    return s->inspect.note.len ? s->inspect.note.data : "";
+    return inspect_note(&s->inspect);
 }
 
 const char *source_mode(const struct source *s) {

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "event/row.h"
 #include "pg/pgconn.h"
+#include "source/culprit.h"
 
 enum source_start { SOURCE_START_BEGINNING, SOURCE_START_NOW, SOURCE_START_POSITION };
 
@@ -12,7 +13,9 @@ enum source_start { SOURCE_START_BEGINNING, SOURCE_START_NOW, SOURCE_START_POSIT
  * takes snapshot if the table has the transaction-id column, else gaps. */
 enum source_mode { SOURCE_MODE_DEFAULT, SOURCE_MODE_SNAPSHOT, SOURCE_MODE_GAPS };
 
-struct source_extension { char *attribute, *column; };
+struct source_extension {
+    char *attribute, *column;
+};
 
 /* Of forwarders: NAME: source: (without connection and filter). Owned texts. */
 struct source_options {
@@ -48,6 +51,7 @@ struct source_mark {
     int64_t position; /* INT64_MAX: all of the target */
     uint64_t target;
 };
+
 /* What stands beside the cursor in our table gap: ranges of positions that were
  * proven dead and are probed all the same, for so long. Each is an array of int8
  * as PostgreSQL writes it ("{5,7}"), absent: empty. */
@@ -57,7 +61,7 @@ struct source_retained { struct span first, last, left_us; };
 struct source_changes { struct source_retained more; struct span gone; /* firsts of ranges */ };
 
 enum source_signal {
-    SOURCE_NONE, /* nothing yet: poll */
+    SOURCE_NONE,      /* nothing yet: poll */
     SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
     SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
     SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
@@ -109,6 +113,7 @@ void source_saved(struct source *s, struct source_mark mark);
 void source_release(struct source *s, uint64_t oldest_target);
 /* The connection was closed: back to before source_inspect. */
 void source_reset(struct source *s);
+
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
 const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
@@ -116,25 +121,14 @@ const char *source_system_identifier(const struct source *s); /* "" before inspe
 /* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
 const char *source_server(const struct source *s);
 
-/* Who keeps a gap open, as far as the database tells; nothing here is guessed. */
-struct source_culprit {
-    int64_t first, last; /* the positions that have waited longest */
-    size_t gaps;         /* how many ranges wait */
-    int64_t since_us;    /* when that one was seen (monotonic) */
-    bool undrawn;        /* nobody: the sequence has not reached them */
-    bool known;          /* who it is; is asked for once it has waited a while */
-    int pid;             /* 0: a prepared transaction */
-    char prepared[256], application[64], user[64], state[32];
-    int64_t began_wall_us; /* its transaction; 0: not shown */
-    bool hidden; /* state and beginning are only shown to roles with pg_read_all_stats */
-};
-/* false: no gap is open. Mode snapshot knows of none. */
-bool source_culprit(const struct source *s, struct source_culprit *ret_culprit);
+/* Mode gaps only, while open; else false. Culprit: only once a gap has waited for some seconds. */
+bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit);
+bool source_gaps(const struct source *s, struct source_gaps *ret_gaps);
 
-/* SQL that `penstock schema` prints: appended to *b. */
+/* SQL that `penstock schema` prints, appended to *b; notify: a trigger, whose function goes into `schema`. */
 int source_add_event_table_sql(struct span table, struct buf *b) MUST_CHECK;
 int source_add_transaction_id_sql(struct span table, struct span position, struct buf *b) MUST_CHECK;
-/* What a role needs to tail the table. */
+int source_add_notify_sql(struct span table, struct span schema, struct span channel, struct buf *b) MUST_CHECK;
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) MUST_CHECK;
 
 #endif

@@ -206,6 +206,7 @@ void table_done(struct table *t) {
 }
 
 void table_forget(struct table *t) {
+    t->oid = 0;
     t->partitioned = false;
     for (size_t i = 0; i < t->count; i++)
         t->columns[i].found = false;

@@ -67,6 +67,7 @@ struct table_column {
 struct table {
     struct table_name name;
     enum source_mode mode; /* as the options want it */
+    uint32_t oid;          /* as it was found; 0: it wasn't */
     bool partitioned;
     struct table_column columns[TABLE_COLUMNS_MAX];
     size_t count;

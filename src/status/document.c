@@ -63,10 +63,28 @@ static json_t *culprit_part(const struct forwarder_culprit *c) {
         return json_null();
     json_t *o = json_object();
     int r = put(o, "kind", text(c->kind));
-    r |= put(o, "position", strcmp(c->kind, "event") == 0 ? position_or_null(c->position) : json_null());
-    r |= put(o, "event_id", text_or_null(c->event_id));
-    r |= put(o, "destination", text_or_null(c->destination));
+    r |= put(o, "position", position_or_null(c->position));
+    if (strcmp(c->kind, "event") == 0) {
+        r |= put(o, "event_id", text_or_null(c->event_id));
+        r |= put(o, "destination", text_or_null(c->destination));
+    } else {
+        r |= put(o, "pid", c->pid ? json_integer(c->pid) : json_null());
+        r |= put(o, "application", text_or_null(c->application));
+        r |= put(o, "user", text_or_null(c->user));
+        r |= put(o, "state", text_or_null(c->session));
+        r |= put(o, "since", time_or_null(c->began_wall_us));
+        r |= put(o, "prepared", text_or_null(c->prepared));
+    }
     r |= put(o, "words", text_or_null(c->words));
+    return whole(o, r);
+}
+
+/* Positions that were not seen. */
+static json_t *gaps_part(const struct forwarder_stats *s) {
+    json_t *o = json_object();
+    int r = put(o, "open", number(s->gaps_open));
+    r |= put(o, "dead", number(s->gaps_dead));
+    r |= put(o, "dropped", number(s->gaps_dropped));
     return whole(o, r);
 }
 
@@ -77,6 +95,8 @@ static json_t *source_part(const struct forwarder_stats *s) {
     r |= put(o, "mode", text_or_null(s->mode));
     r |= put(o, "connected", json_boolean(s->source_connected));
     r |= put(o, "read_position", position_or_null(s->read_position));
+    if (s->by_gaps)
+        r |= put(o, "gaps", gaps_part(s));
     return whole(o, r);
 }
 

@@ -57,5 +57,9 @@ class RabbitMQ(Torture, Case):
     FAILURES = Torture.FAILURES + [restart_broker, kill_broker, memory_alarm, full_queue, missing_binding]
 
 
+class RabbitMQFromGaps(RabbitMQ):
+    mode = "gaps"
+
+
 if __name__ == "__main__":
     main()

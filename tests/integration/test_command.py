@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from penstock import PENSTOCK, Penstockd, main, penstock, wait_until
 
-LATER = ("resolve", "pause", "resume", "parked", "redrive", "skip", "seek", "replay", "rebase")
+LATER = ("resolve", "pause", "resume", "parked", "redrive", "skip", "seek", "replay")
 
 
 def configuration(**keys):
@@ -101,6 +101,13 @@ class Usage(Command):
         self.refused("too many words", "check", "one")
         self.refused("--existing needs --event-table", "schema", "--existing")
         self.refused("--event-table", "schema", "--event-table", 'a."b')
+        self.refused("--listen needs --event-table", "schema", "--listen", "c")
+        self.refused("name is missing", "rebase", "--position", "1", "--reason", "x")
+        self.refused("--reason TEXT is missing", "rebase", "orders", "--position", "1")
+        self.refused("--position N or --upgraded", "rebase", "orders", "--reason", "x")
+        self.refused("--position N or --upgraded", "rebase", "orders", "--reason", "x", "--position", "1", "--upgraded")
+        for wrong in ("", "x", "-1", "1.5", "9223372036854775807", "9223372036854775808"):
+            self.refused("a whole number is expected", "rebase", "orders", "--reason", "x", "--position", wrong)
 
     def test_what_comes_later_is_refused_with_that_word(self):
         for command in LATER:
@@ -113,7 +120,7 @@ class Usage(Command):
     def test_help_has_an_example_for_each_command(self):
         code, out, _ = penstock("--help")
         self.assertEqual(code, 0)
-        for command in ("status", "check", "config", "schema"):
+        for command in ("status", "check", "config", "schema", "rebase"):
             self.assertRegex(out, rf"(?m)^  {command} ")
             code, help_text, _ = penstock(command, "--help")
             self.assertEqual(code, 0)

@@ -1,4 +1,8 @@
 /* test_source: inspecting, opening and reading event tables of a real server */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include "integration/reader.h"
 #include "unit/unit.h"
 
@@ -292,6 +296,44 @@ START_TEST(missing_indexes_are_warned_of_and_mended_by_the_note) {
 }
 END_TEST
 
+START_TEST(an_index_in_another_order_is_warned_of_and_mended_by_the_note) {
+    make_table();
+    direct_run(pg, "DROP INDEX t.event_xid_position_idx; CREATE INDEX ON t.event (xid, position DESC)");
+    expect_warned("no index of \"t\".\"event\" serves the reading, which looks at all rows (EXPLAIN shows \"Index Scan using ");
+    mend("serves the reading");
+    ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
+    ck_assert_str_eq(source_note(reader.source), "");
+}
+END_TEST
+
+static void make_partitioned_table(void) {
+    direct_run(pg, "CREATE TABLE t.event (position bigserial, id text, source text, type text,"
+               " xid xid8 NOT NULL DEFAULT pg_current_xact_id()) PARTITION BY RANGE (position);"
+               "CREATE TABLE t.event_a PARTITION OF t.event FOR VALUES FROM (1) TO (20);"
+               "CREATE TABLE t.event_b PARTITION OF t.event FOR VALUES FROM (20) TO (1000)");
+}
+
+START_TEST(indexes_of_the_partitions_alone_are_enough) {
+    make_partitioned_table();
+    direct_run(pg, "CREATE INDEX ON t.event_a (xid, position); CREATE INDEX ON t.event_a (position);"
+               "CREATE INDEX ON t.event_b (xid, position)");
+    expect_warned("no index on \"position\"");
+    direct_run(pg, "CREATE INDEX ON t.event_b (position)");
+    ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
+    ck_assert_str_eq(source_note(reader.source), "");
+}
+END_TEST
+
+START_TEST(a_foreign_partition_is_refused) {
+    make_partitioned_table();
+    direct_run(pg, "CREATE EXTENSION IF NOT EXISTS postgres_fdw;"
+               "CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw;"
+               "CREATE FOREIGN TABLE t.event_c PARTITION OF t.event FOR VALUES FROM (1000) TO (2000) SERVER elsewhere");
+    expect_refused("are foreign tables (t.event_c)");
+    direct_run(pg, "DROP EXTENSION postgres_fdw CASCADE");
+}
+END_TEST
+
 START_TEST(a_transaction_id_without_its_default_is_warned_of_and_mended_by_the_note) {
     make_table();
     direct_run(pg, "ALTER TABLE t.event ALTER xid DROP DEFAULT");
@@ -318,6 +360,16 @@ START_TEST(missing_rights_are_refused_together_and_mended_by_the_note) {
     mend("may not read");
     ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
     ck_assert_str_eq(source_note(reader.source), "");
+}
+END_TEST
+
+START_TEST(partitions_need_no_rights_of_their_own) {
+    make_partitioned_table();
+    direct_run(pg, "INSERT INTO t.event (id, source, type) SELECT i, '/s', 'a' FROM generate_series(1, 30) i");
+    become_other_role();
+    direct_run(pg, "GRANT USAGE ON SCHEMA t TO \"other role\"; GRANT SELECT ON t.event TO \"other role\"");
+    expect_opened(NULL);
+    ck_assert_int_eq(read_all(7, 1 << 20), 30);
 }
 END_TEST
 
@@ -364,6 +416,16 @@ START_TEST(rows_of_another_cluster_are_refused) {
     make_table();
     direct_run(pg, "INSERT INTO t.event (source, type, xid) VALUES ('/s', 'a', '999999999')");
     expect_refused("make them old: UPDATE");
+}
+END_TEST
+
+START_TEST(rows_of_another_cluster_are_found_along_with_the_rest) {
+    make_table();
+    direct_run(pg, "INSERT INTO t.event (source, type, xid) VALUES ('/s', 'a', '999999999');"
+               "ALTER TABLE t.event ALTER xid DROP NOT NULL; DROP INDEX t.event_xid_position_idx");
+    expect_refused("make them old: UPDATE");
+    ck_assert(strstr(source_note(reader.source), "may be NULL"));
+    ck_assert(strstr(source_note(reader.source), "no index on (\"xid\", \"position\")"));
 }
 END_TEST
 
@@ -695,6 +757,26 @@ END_TEST
 
 /* Trouble. ------------------------------------------------------------------- */
 
+/* Over TCP: what is sent is acknowledged in 5 s, what is idle is probed. */
+START_TEST(a_dead_peer_is_noticed_by_the_sockets_own_timers) {
+    struct pollfd fd;
+    make_table();
+    reader_set(&reader.database.conninfo, "host=127.0.0.1");
+    ck_assert_int_eq(reader_inspect(&reader), SOURCE_INSPECTED);
+    static const struct {
+        int level, option, value;
+    } expected[] = {{IPPROTO_TCP, TCP_USER_TIMEOUT, 5000}, {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 2},
+                    {IPPROTO_TCP, TCP_KEEPINTVL, 1}, {IPPROTO_TCP, TCP_KEEPCNT, 3}};
+    for (size_t i = 0; i < 2 * ARRAY_LENGTH(expected); i++) {
+        int value = 0, at = (int)(i / 2);
+        socklen_t size = sizeof value;
+        pgconn_poll(i % 2 ? reader.keep : reader.tail, &fd);
+        ck_assert_int_eq(getsockopt(fd.fd, expected[at].level, expected[at].option, &value, &size), 0);
+        ck_assert_int_eq(value, expected[at].value);
+    }
+}
+END_TEST
+
 START_TEST(a_connection_that_is_ended_is_lost) {
     make_table();
     insert(5);
@@ -746,12 +828,17 @@ int main(void) {
     tcase_add_test(cases, columns_that_may_be_null_are_refused_and_mended_by_the_note);
     tcase_add_test(cases, positions_that_may_repeat_are_refused_and_mended_by_the_note);
     tcase_add_test(cases, missing_indexes_are_warned_of_and_mended_by_the_note);
+    tcase_add_test(cases, an_index_in_another_order_is_warned_of_and_mended_by_the_note);
+    tcase_add_test(cases, indexes_of_the_partitions_alone_are_enough);
+    tcase_add_test(cases, a_foreign_partition_is_refused);
     tcase_add_test(cases, a_transaction_id_without_its_default_is_warned_of_and_mended_by_the_note);
     tcase_add_test(cases, missing_rights_are_refused_together_and_mended_by_the_note);
+    tcase_add_test(cases, partitions_need_no_rights_of_their_own);
     tcase_add_test(cases, the_grants_of_schema_suffice);
     tcase_add_test(cases, row_level_security_that_hides_rows_is_refused);
     tcase_add_test(cases, row_level_security_switched_on_later_fails_instead_of_hiding);
     tcase_add_test(cases, rows_of_another_cluster_are_refused);
+    tcase_add_test(cases, rows_of_another_cluster_are_found_along_with_the_rest);
     tcase_add_test(cases, foreign_rows_that_slip_in_later_are_not_read_again_and_again);
     tcase_add_test(cases, a_table_that_a_subscription_fills_is_refused_without_its_trigger);
     tcase_add_test(cases, a_cursor_from_beyond_the_server_is_ahead);
@@ -768,6 +855,7 @@ int main(void) {
     tcase_add_test(cases, null_empty_and_json_null_stay_three_things);
     tcase_add_test(cases, columns_come_in_the_forms_that_rows_are_made_of);
     tcase_add_test(cases, plans_made_for_an_empty_table_are_right_when_it_has_grown);
+    tcase_add_test(cases, a_dead_peer_is_noticed_by_the_sockets_own_timers);
     tcase_add_test(cases, a_connection_that_is_ended_is_lost);
     tcase_add_test(cases, a_table_that_is_dropped_fails_and_is_refused_at_the_next_look);
     tcase_add_test(cases, no_transaction_and_no_lock_stays_behind_a_read);

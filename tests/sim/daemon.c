@@ -1,4 +1,4 @@
-/* daemon: a forwarder without a world: joins flow, plan and confirms to the models */
+/* daemon: a forwarder without a world: joins flow, tail and confirms to the models */
 #include "sim/daemon.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->random = random;
     d->mended = d->running = d->finished = false;
     d->flow = NULL;
-    d->plan = NULL;
+    d->tail = (struct tail){0};
     d->confirms = NULL;
     d->late_count = d->renewals = d->reloads = d->reads = 0;
     d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
@@ -28,8 +28,7 @@ void daemon_start(struct daemon *d, int64_t now_us) {
     ASSERT(!d->running);
     d->options.seed = random_next(d->random) | 1;
     int r = flow_new(&d->options, &d->flow);
-    if (r == 0)
-        r = plan_new(&d->plan);
+    tail_start(&d->tail, &d->tail_options);
     if (r == 0)
         r = confirms_new(d->options.sink_in_flight, 4 * d->options.sink_in_flight, &d->confirms);
     ASSERT(r == 0);
@@ -51,10 +50,9 @@ void daemon_kill(struct daemon *d) {
     if (d->broker->up)
         broker_close(d->broker, d->random);
     flow_free(d->flow);
-    plan_free(d->plan);
+    tail_stop(&d->tail);
     confirms_free(d->confirms);
     d->flow = NULL;
-    d->plan = NULL;
     d->confirms = NULL;
     d->running = false;
 }
@@ -78,9 +76,7 @@ void daemon_lose_database(struct daemon *d, int64_t now_us) {
 bool daemon_execute_tail(struct daemon *d) {
     if (d->tail_call != CALL_SENT)
         return false;
-    postgres_execute(d->pg, &d->statement, &d->result);
-    d->result_at = 0;
-    d->result_begun = false;
+    tail_execute(&d->tail, d->pg);
     d->tail_call = CALL_EXECUTED;
     return true;
 }
@@ -88,10 +84,12 @@ bool daemon_execute_tail(struct daemon *d) {
 bool daemon_execute_keep(struct daemon *d, daemon_saver *saver, void *world) {
     if (d->keep_call != CALL_SENT)
         return false;
-    if (d->keep_kind == KEEP_LOAD)
+    if (d->keep_kind == KEEP_LOAD) {
         postgres_copy_text(d->stored, d->pg->checkpoint);
-    else
-        d->save_refused = !saver(world, d->save.previous, d->save.text);
+        d->loaded = d->pg->gaps;
+    } else {
+        d->save_refused = !saver(world, &d->save);
+    }
     d->keep_call = CALL_EXECUTED;
     return true;
 }
@@ -100,7 +98,7 @@ bool daemon_execute_late(struct daemon *d, daemon_saver *saver, void *world) {
     if (d->late_count == 0)
         return false;
     d->late_count--;
-    saver(world, d->late[d->late_count].previous, d->late[d->late_count].text);
+    saver(world, &d->late[d->late_count]);
     return true;
 }
 
@@ -112,39 +110,23 @@ bool daemon_fail_save(struct daemon *d, int64_t now_us) {
     return true;
 }
 
-static void send_save(struct daemon *d, enum daemon_keep kind, const char *text) {
+static void send_save(struct daemon *d, enum daemon_keep kind) {
     ASSERT(d->keep_call == CALL_NONE);
     d->keep_kind = kind;
     d->keep_call = CALL_SENT;
     postgres_copy_text(d->save.previous, d->stored);
-    postgres_copy_text(d->save.text, text);
-}
-
-static void print_cursor(const struct cursor *cursor, char text[POSTGRES_TEXT_MAX]) {
-    CLEANUP(buf_done) struct buf b = BUF_INIT(POSTGRES_TEXT_MAX);
-    ASSERT(cursor_print(cursor, &b) == 0);
-    ASSERT(buf_terminate(&b) == 0);
-    postgres_copy_text(text, b.data);
 }
 
 static void create_checkpoint(struct daemon *d) {
-    char text[POSTGRES_TEXT_MAX] = "";
-    print_cursor(&(struct cursor){.s = CURSOR_BEGINNING}, text);
-    send_save(d, KEEP_CREATE, text);
-}
-
-static struct flow_mark mark_of(const struct daemon *d) {
-    struct plan_mark mark = plan_mark(d->plan);
-    return (struct flow_mark){.position = mark.position, .target = mark.target};
+    tail_print_beginning(&d->tail, d->save.text);
+    d->save.changes.more.count = d->save.changes.gone.count = 0;
+    send_save(d, KEEP_CREATE);
 }
 
 static void open_source(struct daemon *d, int64_t now_us) {
-    struct cursor cursor;
-    struct error error;
-    ASSERT(cursor_parse(span_of(d->stored), &cursor, &error) == 0);
-    ASSERT(plan_open(d->plan, &cursor) == 0);
+    tail_open(&d->tail, d->stored, &d->loaded, now_us);
     d->database_up = true;
-    flow_database_up(d->flow, now_us, mark_of(d));
+    flow_database_up(d->flow, now_us, tail_mark(&d->tail));
 }
 
 bool daemon_take_keep(struct daemon *d, int64_t now_us) {
@@ -163,8 +145,9 @@ bool daemon_take_keep(struct daemon *d, int64_t now_us) {
         if (d->keep_kind == KEEP_CREATE)
             open_source(d, now_us);
         else {
+            tail_saved(&d->tail, d->save.mark);
             flow_saved(d->flow, now_us);
-            plan_release(d->plan, flow_oldest_target(d->flow));
+            tail_release(&d->tail, flow_oldest_target(d->flow));
         }
     }
     return true;
@@ -174,7 +157,7 @@ bool daemon_take_keep(struct daemon *d, int64_t now_us) {
 
 static void tell_dropped(struct daemon *d) {
     uint64_t target;
-    while (plan_dropped(d->plan, &target))
+    while (tail_dropped(&d->tail, &target))
         flow_target_dropped(d->flow, target);
 }
 
@@ -185,7 +168,7 @@ static void add_row(struct daemon *d, uint32_t row, int64_t now_us) {
     if (d->got_events > d->asked_events || (d->got_bytes > d->asked_bytes && d->got_events > 1))
         d->broken = "the source never gives more than was asked for (Reactive Streams 1.1)";
     if (r->filtered) {
-        flow_mark(d->flow, now_us, mark_of(d), 1);
+        flow_mark(d->flow, now_us, tail_mark(&d->tail), 1);
         return;
     }
     struct flow_event event = {
@@ -194,7 +177,7 @@ static void add_row(struct daemon *d, uint32_t row, int64_t now_us) {
         .keyed = r->keyed,
         .key = r->key,
         .bytes = r->bytes,
-        .mark = mark_of(d),
+        .mark = tail_mark(&d->tail),
     };
     d->rows[flow_next_slot(d->flow)] = row;
     flow_add(d->flow, now_us, &event);
@@ -202,50 +185,41 @@ static void add_row(struct daemon *d, uint32_t row, int64_t now_us) {
 
 /* false: the row no longer fits, the statement is cancelled. */
 static bool take_row(struct daemon *d, int64_t now_us) {
-    uint32_t row = d->result.rows[d->result_at++];
-    bool keep;
-    ASSERT(plan_row(d->plan, d->pg->rows[row].position, d->pg->rows[row].bytes, &keep) == 0);
+    uint32_t row;
+    bool keep = tail_row(&d->tail, d->pg, &row);
     tell_dropped(d);
     if (keep)
         add_row(d, row, now_us);
     return keep;
 }
 
-static void begin_result(struct daemon *d) {
-    if (d->result_begun)
-        return;
-    d->result_begun = true;
-    if (d->statement.kind == PLAN_SMALL)
-        ASSERT(plan_small(d->plan, span_of(d->result.n), d->result.overflow, d->result.end) == 0);
-    if (d->statement.kind == PLAN_FIRST)
-        plan_first(d->plan, d->result.any, d->result.first);
-    tell_dropped(d);
-}
-
 static void next_statement(struct daemon *d, int64_t now_us) {
-    if (plan_next(d->plan, &d->statement)) {
+    if (tail_next(&d->tail, now_us)) {
         d->tail_call = CALL_SENT;
         return;
     }
     d->reading = false;
     d->reads++;
-    flow_read_done(d->flow, now_us, plan_caught_up(d->plan));
-    plan_release(d->plan, flow_oldest_target(d->flow));
+    flow_read_done(d->flow, now_us, tail_caught_up(&d->tail));
+    tail_release(&d->tail, flow_oldest_target(d->flow));
+    if (tail_broken(&d->tail))
+        d->broken = tail_broken(&d->tail);
 }
 
 bool daemon_take_tail(struct daemon *d, int64_t now_us, uint32_t rows) {
     if (d->tail_call != CALL_EXECUTED)
         return false;
-    begin_result(d);
+    tail_begin(&d->tail);
+    tell_dropped(d);
     bool fits = true;
-    for (uint32_t i = 0; i < rows && fits && d->result_at < d->result.row_count; i++)
+    for (uint32_t i = 0; i < rows && fits && tail_more(&d->tail); i++)
         fits = take_row(d, now_us);
-    if (fits && d->result_at < d->result.row_count)
+    if (fits && tail_more(&d->tail))
         return true;
-    plan_end(d->plan);
+    tail_end(&d->tail, now_us);
     tell_dropped(d);
     d->tail_call = CALL_NONE;
-    flow_mark(d->flow, now_us, mark_of(d), 0);
+    flow_mark(d->flow, now_us, tail_mark(&d->tail), 0);
     next_statement(d, now_us);
     return true;
 }
@@ -326,20 +300,17 @@ static void begin_read(struct daemon *d, const struct flow_want *want, int64_t n
     d->asked_bytes = want->bytes;
     d->got_events = 0;
     d->got_bytes = 0;
-    plan_want(d->plan, want->events, want->bytes);
+    tail_want(&d->tail, want->events, want->bytes, now_us);
     next_statement(d, now_us);
 }
 
-static void begin_save(struct daemon *d, const struct flow_want *want) {
-    struct cursor cursor;
-    struct plan_mark mark = {.position = want->mark.position, .target = want->mark.target};
-    if (plan_cursor(d->plan, mark, &cursor) != 0) {
+static void begin_save(struct daemon *d, const struct flow_want *want, int64_t now_us) {
+    if (!tail_print(&d->tail, want->mark, d->save.text, &d->save.changes, now_us)) {
         d->broken = "a target that was given up is never saved";
         return;
     }
-    char text[POSTGRES_TEXT_MAX] = "";
-    print_cursor(&cursor, text);
-    send_save(d, KEEP_SAVE, text);
+    d->save.mark = want->mark;
+    send_save(d, KEEP_SAVE);
 }
 
 static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_us) {
@@ -351,7 +322,7 @@ static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_
         submit(d, want, now_us);
         break;
     case FLOW_WANT_SAVE:
-        begin_save(d, want);
+        begin_save(d, want, now_us);
         break;
     case FLOW_WANT_RENEW:
         renew_sink(d, now_us);

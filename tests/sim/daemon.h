@@ -1,4 +1,4 @@
-/* daemon: a forwarder without a world: joins flow, plan and confirms to the models */
+/* daemon: a forwarder without a world: joins flow, tail and confirms to the models */
 #ifndef PENSTOCK_TESTS_SIM_DAEMON_H
 #define PENSTOCK_TESTS_SIM_DAEMON_H
 
@@ -6,8 +6,8 @@
 #include "flow/view.h"
 #include "sim/broker.h"
 #include "sim/postgres.h"
+#include "sim/tail.h"
 #include "sink/confirms.h"
-#include "source/plan.h"
 
 #define DAEMON_WINDOW_MAX 64
 #define DAEMON_LATE_MAX 4
@@ -19,6 +19,8 @@ enum daemon_keep { KEEP_LOAD, KEEP_CREATE, KEEP_SAVE };
 /* A save that a daemon had sent when it or its connection died. */
 struct daemon_save {
     char previous[POSTGRES_TEXT_MAX], text[POSTGRES_TEXT_MAX];
+    struct postgres_changes changes;
+    struct flow_mark mark;
 };
 
 struct daemon {
@@ -26,27 +28,25 @@ struct daemon {
     struct broker *broker;
     struct random *random;
     struct flow_options options;
+    struct tail_options tail_options;
     bool mended; /* rules and rows are in order now */
 
     bool running;
     struct flow *flow;
-    struct plan *plan;
+    struct tail tail;
     struct confirms *confirms;
     uint32_t rows[DAEMON_WINDOW_MAX]; /* by slot */
 
     bool database_up;
     enum daemon_call tail_call, keep_call;
     enum daemon_keep keep_kind;
-    struct plan_statement statement;
-    struct postgres_result result;
-    uint32_t result_at;
-    bool result_begun;
     bool reading;
     uint32_t reads; /* that have ended */
     uint32_t asked_events;
     uint64_t asked_bytes, got_bytes;
     uint32_t got_events;
     char stored[POSTGRES_TEXT_MAX]; /* what stands in the row, as far as it knows */
+    struct postgres_gaps loaded;    /* what stood beside it */
     bool save_refused;
     struct daemon_save save;
     struct daemon_save late[DAEMON_LATE_MAX];
@@ -69,7 +69,7 @@ void daemon_connect_sink(struct daemon *d, int64_t now_us);
 void daemon_lose_sink(struct daemon *d, int64_t now_us);
 
 /* The server executes what was sent; false: nothing was. A save goes through *save. */
-typedef bool daemon_saver(void *world, const char *previous, const char *text);
+typedef bool daemon_saver(void *world, const struct daemon_save *save);
 bool daemon_execute_tail(struct daemon *d);
 bool daemon_execute_keep(struct daemon *d, daemon_saver *saver, void *world);
 bool daemon_execute_late(struct daemon *d, daemon_saver *saver, void *world);

@@ -7,8 +7,8 @@
 
 /* A broker's queue got it: G6, G7. */
 void oracle_stored(struct world *w, uint32_t row, uint16_t destination);
-/* The checkpoint row was written; `before` stood there: G4, and never backward. */
-void oracle_saved(struct world *w, const char *before);
+/* The checkpoint row was written; `was` stood there (NULL: nothing): G4, and never backward. */
+void oracle_saved(struct world *w, const struct postgres_place *was);
 /* A clean stop at rest: the checkpoint is past every row. */
 void oracle_stopped(struct world *w);
 /* It stopped before its deadline: nothing was left to wait for (G11). */

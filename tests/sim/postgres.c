@@ -20,7 +20,9 @@ void postgres_init(struct postgres *pg) {
     pg->next_xid = pg->durable_next_xid = 100;
     pg->latest_completed = 99;
     pg->log = pg->flushed = 0;
-    pg->sequence = 0;
+    pg->sequence = pg->sequence_logged = pg->sequence_durable = 0;
+    pg->renames = false;
+    pg->gaps.count = 0;
     pg->checkpoint[0] = 0;
 }
 
@@ -29,6 +31,10 @@ void postgres_init(struct postgres *pg) {
 static struct postgres_writer *running(struct postgres *pg, uint32_t writer) {
     bool is = writer < pg->writer_count && pg->writers[writer].state == WRITER_RUNNING;
     return is ? &pg->writers[writer] : NULL;
+}
+
+static bool is_open(const struct postgres_writer *w) {
+    return w->state == WRITER_RUNNING || w->state == WRITER_PREPARED;
 }
 
 void postgres_begin(struct postgres *pg) {
@@ -42,10 +48,6 @@ void postgres_take_xid(struct postgres *pg, uint32_t writer) {
         w->xid = pg->next_xid++;
 }
 
-static bool is_open(const struct postgres_writer *w) {
-    return w->state == WRITER_RUNNING || w->state == WRITER_PREPARED;
-}
-
 /* The unique index over stream and version makes the second writer of a stream wait. */
 static bool waits(const struct postgres *pg, uint32_t writer, uint32_t key) {
     for (uint32_t i = 0; i < pg->row_count; i++) {
@@ -56,9 +58,49 @@ static bool waits(const struct postgres *pg, uint32_t writer, uint32_t key) {
     return false;
 }
 
+/* The record that covers a position may be written long before it is drawn, but never after. */
+static int64_t next_position(struct postgres *pg) {
+    if (pg->sequence == pg->sequence_logged) {
+        pg->sequence_logged += POSTGRES_LOGGED_AHEAD;
+        pg->log++;
+    }
+    return ++pg->sequence;
+}
+
+static void lock(struct postgres_writer *w) {
+    w->savepoint_lock |= w->in_savepoint && !w->locked;
+    w->locked = true;
+}
+
+void postgres_draw(struct postgres *pg, uint32_t writer, uint32_t count, bool locked) {
+    struct postgres_writer *w = running(pg, writer);
+    if (!w || w->drawn != 0)
+        return;
+    if (locked)
+        lock(w);
+    w->drawn = next_position(pg);
+    for (w->drawn_last = w->drawn; count > 1; count--)
+        w->drawn_last = next_position(pg);
+}
+
+static int64_t take_position(struct postgres *pg, struct postgres_writer *w) {
+    if (w->drawn == 0)
+        return next_position(pg);
+    int64_t position = w->drawn;
+    w->drawn = position == w->drawn_last ? 0 : position + 1;
+    return position;
+}
+
+void postgres_unlock(struct postgres *pg) {
+    for (uint32_t i = 0; i < pg->writer_count; i++)
+        if (!is_open(&pg->writers[i]))
+            pg->writers[i].locked = false;
+}
+
 bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres_row *row) {
     struct postgres_writer *w = running(pg, writer);
-    if (!w || pg->row_count == POSTGRES_ROWS_MAX || (row->keyed && waits(pg, writer, row->key)))
+    bool keyed = row->keyed && w && w->drawn == 0;
+    if (!w || pg->row_count == POSTGRES_ROWS_MAX || (keyed && waits(pg, writer, row->key)))
         return false;
     postgres_take_xid(pg, writer);
     /* A sub-transaction has an id of its own, but the column holds the top one's (pg_current_xact_id). */
@@ -66,7 +108,10 @@ bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres
         w->savepoint_xid = pg->next_xid++;
     struct postgres_row *added = &pg->rows[pg->row_count++];
     *added = *row;
-    added->position = ++pg->sequence;
+    added->keyed = keyed;
+    lock(w);
+    added->early = w->drawn != 0;
+    added->position = take_position(pg, w);
     added->xid = w->xid;
     added->writer = writer;
     pg->log++;
@@ -98,10 +143,14 @@ void postgres_rollback_to_savepoint(struct postgres *pg, uint32_t writer) {
             pg->rows[i].undone = true;
     complete(pg, w->savepoint_xid);
     w->in_savepoint = false;
+    w->locked &= !w->savepoint_lock;
+    w->savepoint_lock = false;
+    w->drawn = 0;
 }
 
 void postgres_flush(struct postgres *pg) {
     pg->flushed = pg->log;
+    pg->sequence_durable = pg->sequence_logged;
     for (uint32_t i = 0; i < pg->writer_count; i++) {
         const struct postgres_writer *w = &pg->writers[i];
         uint64_t highest = w->savepoint_xid > w->xid ? w->savepoint_xid : w->xid;
@@ -115,10 +164,12 @@ void postgres_prepare(struct postgres *pg, uint32_t writer) {
     if (!w || w->first_record == 0)
         return;
     w->state = WRITER_PREPARED;
+    w->renamed = pg->renames;
     pg->log++;
     postgres_flush(pg);
 }
 
+/* It keeps its lock: that is given up a little later. */
 static void end(struct postgres *pg, struct postgres_writer *w, enum postgres_state state) {
     complete(pg, w->xid);
     complete(pg, w->savepoint_xid);
@@ -160,7 +211,7 @@ void postgres_restore_row(struct postgres *pg) {
     if (pg->row_count == POSTGRES_ROWS_MAX || pg->writer_count == POSTGRES_WRITERS_MAX)
         return;
     pg->writers[pg->writer_count++] = (struct postgres_writer){.state = WRITER_COMMITTED};
-    pg->rows[pg->row_count++] = (struct postgres_row){.position = ++pg->sequence,
+    pg->rows[pg->row_count++] = (struct postgres_row){.position = next_position(pg),
                                                       .xid = FOREIGN_XID,
                                                       .writer = pg->writer_count - 1,
                                                       .foreign = true,
@@ -176,7 +227,10 @@ void postgres_crash(struct postgres *pg) {
             w->state = WRITER_ENDED;
         if (w->first_record > pg->flushed)
             w->first_record = 0;
+        w->renamed = true;
     }
+    postgres_unlock(pg);
+    pg->sequence = pg->sequence_logged = pg->sequence_durable;
     pg->log = pg->flushed;
     pg->next_xid = pg->durable_next_xid;
     pg->latest_completed = pg->next_xid - 1;
@@ -320,6 +374,48 @@ void postgres_execute(struct postgres *pg, const struct plan_statement *statemen
     }
 }
 
+/* --- Statements of the gaps (source/gaps.h). ------------------------------ */
+
+static void list_holders(const struct postgres *pg, struct postgres_result *result) {
+    for (uint32_t i = 0; i < pg->writer_count; i++) {
+        const struct postgres_writer *w = &pg->writers[i];
+        if (!w->locked)
+            continue;
+        char *id = result->holders[result->holder_count++];
+        if (w->renamed)
+            snprintf(id, HOLDERS_ID_MAX, "-1/%" PRIu64, w->xid);
+        else
+            snprintf(id, HOLDERS_ID_MAX, "%" PRIu32 "/1", i);
+    }
+}
+
+static void find_rows(const struct postgres *pg, const struct gaps_statement *st, struct postgres_result *result) {
+    for (uint32_t i = 0; i < pg->row_count; i++) {
+        int64_t position = pg->rows[i].position;
+        bool above = st->kind == GAPS_PAGE && position > st->position;
+        if (postgres_exists(pg, i) && (above || ranges_find(st->ranges, position) < st->ranges->count))
+            add_row(pg, result, i);
+    }
+    if (result->row_count > st->limit)
+        result->row_count = st->limit;
+}
+
+void postgres_execute_gaps(const struct postgres *pg, const struct gaps_statement *statement, struct postgres_result *ret_result) {
+    ret_result->row_count = ret_result->holder_count = 0;
+    ret_result->drawn = pg->sequence > 0 ? pg->sequence : INT64_MIN;
+    switch (statement->kind) {
+    case GAPS_PAGE:
+    case GAPS_DEAD:
+        find_rows(pg, statement, ret_result);
+        break;
+    case GAPS_LIST:
+        list_holders(pg, ret_result);
+        break;
+    case GAPS_WHO:
+        break;
+    }
+}
+
 /* --- The checkpoint row. -------------------------------------------------- */
 
 bool postgres_save(struct postgres *pg, const char *previous, const char *text) {
@@ -336,9 +432,56 @@ bool postgres_save(struct postgres *pg, const char *previous, const char *text) 
     return true;
 }
 
-void postgres_read_place(const char *text, struct postgres_place *ret_place) {
+static bool is_change(const struct postgres_gaps *gaps, struct range range) {
+    for (uint32_t i = 0; i < gaps->count; i++)
+        if (gaps->items[i].range.first == range.first)
+            return true;
+    return false;
+}
+
+static void put_gap(struct postgres_gaps *gaps, struct postgres_gap gap) {
+    ASSERT(gaps->count < POSTGRES_GAPS_MAX);
+    uint32_t at = gaps->count++;
+    for (; at > 0 && gaps->items[at - 1].range.first > gap.range.first; at--)
+        gaps->items[at] = gaps->items[at - 1];
+    gaps->items[at] = gap;
+}
+
+void postgres_change_gaps(struct postgres *pg, const struct postgres_changes *changes) {
+    uint32_t kept = 0, gone = changes->gone.count;
+    for (uint32_t i = 0; i < pg->gaps.count; i++) {
+        if (is_change(&changes->gone, pg->gaps.items[i].range))
+            gone--;
+        else
+            pg->gaps.items[kept++] = pg->gaps.items[i];
+    }
+    ASSERT(gone == 0);
+    pg->gaps.count = kept;
+    for (uint32_t i = 0; i < changes->more.count; i++)
+        put_gap(&pg->gaps, changes->more.items[i]);
+}
+
+static void read_gaps(const char *text, const struct postgres_gaps *gaps, struct postgres_place *place) {
+    struct cursor_gaps cursor;
+    struct error error;
+    ASSERT(cursor_parse_gaps(span_of(text), &cursor, &error) == 0);
+    place->position = cursor.position;
+    place->open = *gaps;
+    for (size_t i = 0; i < cursor.open.count; i++)
+        put_gap(&place->open, (struct postgres_gap){cursor.open.items[i], 0});
+    cursor_gaps_done(&cursor);
+}
+
+void postgres_read_place(const char *text, const struct postgres_gaps *gaps, struct postgres_place *ret_place) {
     struct cursor cursor;
     struct error error;
+    enum source_mode mode;
+    ASSERT(cursor_mode(span_of(text), &mode, &error) == 0);
+    ret_place->by_gaps = mode == SOURCE_MODE_GAPS;
+    if (ret_place->by_gaps) {
+        read_gaps(text, gaps, ret_place);
+        return;
+    }
     ASSERT(cursor_parse(span_of(text), &cursor, &error) == 0);
     parse_snapshot(cursor.s, &ret_place->s);
     ret_place->in_target = !span_absent(cursor.n);
@@ -347,8 +490,17 @@ void postgres_read_place(const char *text, struct postgres_place *ret_place) {
         parse_snapshot(cursor.n, &ret_place->n);
 }
 
+static bool is_open_at(const struct postgres_place *place, int64_t position) {
+    for (uint32_t i = 0; i < place->open.count; i++)
+        if (place->open.items[i].range.first <= position && position <= place->open.items[i].range.last)
+            return true;
+    return false;
+}
+
 bool postgres_is_behind(const struct postgres *pg, const struct postgres_place *place, uint32_t row) {
     const struct postgres_row *r = &pg->rows[row];
+    if (place->by_gaps)
+        return r->position <= place->position && !is_open_at(place, r->position);
     return is_visible(&place->s, r->xid) ||
            (place->in_target && is_visible(&place->n, r->xid) && r->position <= place->position);
 }

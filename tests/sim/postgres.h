@@ -7,6 +7,7 @@
 
 #include "flow/flow.h"
 #include "sim/random.h"
+#include "source/gaps.h"
 #include "source/plan.h"
 
 /* Transactions get their id late (with the first write) or early (a write
@@ -14,13 +15,21 @@
  * second writer of a stream waits until the first one has ended (it has a unique
  * index). Commits become visible in any order and, when asynchronous, durable
  * later: a crash forgets those after the last flush and gives their transaction
- * ids out again. Everything is in plain arrays. */
+ * ids out again.
+ *
+ * A writer locks the table before it draws a position for its row, and gives the
+ * lock up some time after its commit can be seen; a position can also be drawn long before
+ * its row (a slow trigger), or even before the lock (an explicit nextval). The
+ * sequence goes its own way: what it has given out it has logged up to 32 ahead,
+ * so that it jumps in a crash. Everything is in plain arrays. */
 
 #define POSTGRES_ROWS_MAX 256
 #define POSTGRES_WRITERS_MAX 256
 #define POSTGRES_DESTINATIONS_MAX 3
 #define POSTGRES_KEYS 4
-#define POSTGRES_TEXT_MAX 4096
+#define POSTGRES_TEXT_MAX 8192
+#define POSTGRES_GAPS_MAX 1024
+#define POSTGRES_LOGGED_AHEAD 32 /* SEQ_LOG_VALS */
 
 struct postgres_row {
     int64_t position;
@@ -28,6 +37,7 @@ struct postgres_row {
     uint32_t writer;
     bool undone;  /* its savepoint was rolled back */
     bool foreign; /* brought by a restore: an id from the future */
+    bool early;   /* its position was drawn before it was written: by position it may stand before its causes */
 
     /* What it will be as an event. */
     uint32_t key;
@@ -50,6 +60,25 @@ struct postgres_writer {
     bool in_savepoint;
     uint32_t savepoint_row; /* rows from here on are undone with it */
     uint64_t savepoint_xid;
+    bool locked;         /* holds the table's lock */
+    bool savepoint_lock; /* took it within the savepoint */
+    bool renamed;        /* pg_locks shows it as -1/xid */
+    int64_t drawn, drawn_last; /* positions that its next rows will take; 0: none */
+};
+
+/* The rows of our table gap. */
+struct postgres_gap {
+    struct range range;
+    int64_t until_us;
+};
+
+struct postgres_gaps {
+    struct postgres_gap items[POSTGRES_GAPS_MAX];
+    uint32_t count;
+};
+
+struct postgres_changes {
+    struct postgres_gaps more, gone;
 };
 
 struct postgres {
@@ -59,7 +88,9 @@ struct postgres {
     uint32_t writer_count;
     uint64_t next_xid, latest_completed, durable_next_xid;
     uint64_t log, flushed; /* records written, and on disk */
-    int64_t sequence;
+    int64_t sequence, sequence_logged, sequence_durable;
+    bool renames; /* PREPARE renames the holder at once (older minor releases) */
+    struct postgres_gaps gaps;
     char checkpoint[POSTGRES_TEXT_MAX]; /* the cursor's text; "": no row */
 };
 
@@ -74,6 +105,10 @@ void postgres_begin(struct postgres *pg);
 void postgres_take_xid(struct postgres *pg, uint32_t writer);
 /* false: it waits for the stream's other writer, or there is no room. */
 bool postgres_insert(struct postgres *pg, uint32_t writer, const struct postgres_row *row);
+/* Positions for rows to come; under the table's lock or without. */
+void postgres_draw(struct postgres *pg, uint32_t writer, uint32_t count, bool locked);
+/* Locks of transactions that have ended are given up. */
+void postgres_unlock(struct postgres *pg);
 void postgres_savepoint(struct postgres *pg, uint32_t writer);
 void postgres_rollback_to_savepoint(struct postgres *pg, uint32_t writer);
 void postgres_prepare(struct postgres *pg, uint32_t writer);
@@ -99,12 +134,19 @@ struct postgres_result {
     int64_t end, first;
     uint32_t rows[POSTGRES_ROWS_MAX];
     uint32_t row_count;
+    int64_t drawn;
+    char holders[POSTGRES_WRITERS_MAX][HOLDERS_ID_MAX];
+    uint32_t holder_count;
 };
 
+void postgres_execute_gaps(const struct postgres *pg, const struct gaps_statement *statement, struct postgres_result *ret_result);
 void postgres_execute(struct postgres *pg, const struct plan_statement *statement, struct postgres_result *ret_result);
 
 /* UPDATE … WHERE cursor = previous, synchronous; false: refused. "": INSERT of the first row. */
 bool postgres_save(struct postgres *pg, const char *previous, const char *text);
+
+/* In the same transaction. */
+void postgres_change_gaps(struct postgres *pg, const struct postgres_changes *changes);
 
 /* A checkpoint's text, read. */
 struct postgres_snapshot {
@@ -117,9 +159,11 @@ struct postgres_place {
     struct postgres_snapshot s, n;
     bool in_target;
     int64_t position;
+    bool by_gaps;
+    struct postgres_gaps open; /* and those that are dead, but probed */
 };
 
-void postgres_read_place(const char *text, struct postgres_place *ret_place);
+void postgres_read_place(const char *text, const struct postgres_gaps *gaps, struct postgres_place *ret_place);
 /* Does it say that the row is behind it? */
 bool postgres_is_behind(const struct postgres *pg, const struct postgres_place *place, uint32_t row);
 

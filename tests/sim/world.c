@@ -50,22 +50,43 @@ static void insert(struct world *w, uint32_t writer) {
         if (!postgres_insert(&w->pg, writer, &row))
             return;
         const struct postgres_row *added = &w->pg.rows[w->pg.row_count - 1];
-        note(w, "writer %u inserts row %u: xid %" PRIu64 ", key %u%s%s%s%s%s%s, to %u", writer,
-             w->pg.row_count - 1, added->xid, added->key, added->keyed ? "" : " (none)",
+        note(w, "writer %u inserts row %u: position %" PRId64 ", xid %" PRIu64 ", key %u%s%s%s%s%s%s, to %u", writer,
+             w->pg.row_count - 1, added->position, added->xid, added->key, added->keyed ? "" : " (none)",
              added->filtered ? ", filtered" : "", added->verdict == FLOW_HOLD ? ", unmatched" : "",
              added->verdict == FLOW_SKIP ? ", skipped" : "", added->poison ? ", poison" : "",
              added->unroutable ? ", unroutable" : "", added->destinations);
     }
 }
 
+/* Begins, inserts, ends, and is gone: it keeps no gap open. */
+static void write_at_once(struct world *w) {
+    uint32_t writer = w->pg.writer_count;
+    postgres_begin(&w->pg);
+    if (writer == w->pg.writer_count)
+        return;
+    insert(w, writer);
+    if (random_percent(&w->luck, 20))
+        postgres_rollback(&w->pg, writer);
+    else
+        postgres_commit(&w->pg, writer, random_percent(&w->luck, 50));
+    postgres_unlock(&w->pg);
+    note(w, "writer %u is done", writer);
+}
+
 static void write_something(struct world *w, enum world_action action) {
     struct postgres *pg = &w->pg;
+    if (action == ACT_SHORT) {
+        write_at_once(w);
+        return;
+    }
     uint32_t writer = postgres_any_open(pg, &w->luck);
-    if (action == ACT_BEGIN || action == ACT_RESTORE || action == ACT_FLUSH) {
+    if (action == ACT_BEGIN || action == ACT_RESTORE || action == ACT_UNLOCK || action == ACT_FLUSH) {
         if (action == ACT_BEGIN)
             postgres_begin(pg);
         if (action == ACT_RESTORE)
             postgres_restore_row(pg);
+        if (action == ACT_UNLOCK)
+            postgres_unlock(pg);
         if (action == ACT_FLUSH)
             postgres_flush(pg);
         return;
@@ -76,6 +97,8 @@ static void write_something(struct world *w, enum world_action action) {
         insert(w, writer);
     if (action == ACT_TAKE_XID)
         postgres_take_xid(pg, writer);
+    if (action == ACT_DRAW || action == ACT_DRAW_EARLY)
+        postgres_draw(pg, writer, random_between(&w->luck, 1, 3), action == ACT_DRAW);
     if (action == ACT_SAVEPOINT)
         postgres_savepoint(pg, writer);
     if (action == ACT_UNDO)
@@ -86,10 +109,13 @@ static void write_something(struct world *w, enum world_action action) {
         postgres_commit(pg, writer, action == ACT_COMMIT);
     if (action == ACT_ROLLBACK)
         postgres_rollback(pg, writer);
-    if (action != ACT_INSERT)
-        note(w, "writer %u: %s", writer,
-             (const char *[]){"", "takes an xid", "", "savepoint", "rolls back to its savepoint", "prepares", "commits",
-                              "commits asynchronously", "rolls back"}[action]);
+    static const char *const names[ACT_COUNT] = {
+        [ACT_TAKE_XID] = "takes an xid", [ACT_DRAW] = "draws positions", [ACT_DRAW_EARLY] = "draws positions without the lock",
+        [ACT_SAVEPOINT] = "savepoint", [ACT_UNDO] = "rolls back to its savepoint", [ACT_PREPARE] = "prepares",
+        [ACT_COMMIT] = "commits", [ACT_COMMIT_ASYNC] = "commits asynchronously", [ACT_ROLLBACK] = "rolls back",
+    };
+    if (names[action])
+        note(w, "writer %u %s (drawn: %" PRId64 ")", writer, names[action], pg->writers[writer].drawn);
 }
 
 /* --- What goes its way, faults, operators. -------------------------------- */
@@ -103,15 +129,22 @@ static bool store(void *world, uint32_t row, uint16_t destination) {
     return true;
 }
 
-static bool save(void *world, const char *previous, const char *text) {
+static bool save(void *world, const struct daemon_save *save) {
     struct world *w = world;
-    char before[POSTGRES_TEXT_MAX];
-    postgres_copy_text(before, w->pg.checkpoint);
-    bool saved = postgres_save(&w->pg, previous, text);
-    note(w, "checkpoint %s%s", saved ? "saved: " : "refused: ", text);
-    if (saved)
-        oracle_saved(w, before);
-    return saved;
+    struct postgres_place before, *was = NULL;
+    if (w->pg.checkpoint[0]) {
+        postgres_read_place(w->pg.checkpoint, &w->pg.gaps, &before);
+        was = &before;
+    }
+    bool saved = postgres_save(&w->pg, save->previous, save->text);
+    note(w, "checkpoint %s%s", saved ? "saved: " : "refused: ", save->text);
+    if (!saved)
+        return false;
+    postgres_change_gaps(&w->pg, &save->changes);
+    for (uint32_t i = 0; i < w->pg.gaps.count; i++)
+        note(w, "  dead: %" PRId64 " to %" PRId64, w->pg.gaps.items[i].range.first, w->pg.gaps.items[i].range.last);
+    oracle_saved(w, was);
+    return true;
 }
 
 /* A failure after which repeats are allowed. */
@@ -159,7 +192,7 @@ static void finish(struct world *w) {
 
 static void wait(struct world *w) {
     int64_t due_us = w->daemon.running ? daemon_deadline_us(&w->daemon) : CLOCK_NEVER;
-    int64_t some_us = w->now_us + random_between(&w->luck, 1, 30000);
+    int64_t some_us = w->now_us + random_between(&w->luck, 1, random_percent(&w->luck, 20) ? 300000 : 30000);
     bool exact = random_percent(&w->luck, 70) && due_us != CLOCK_NEVER && due_us > w->now_us;
     w->now_us = exact ? due_us : some_us;
 }
@@ -168,7 +201,8 @@ static void go_its_way(struct world *w, enum world_action action) {
     struct daemon *d = &w->daemon;
     const struct broker_queue queue = {.store = store, .world = w};
     if (action == ACT_EXECUTE_TAIL && daemon_execute_tail(d))
-        note(w, "tail statement %d executed: %u rows", (int)d->statement.kind, d->result.row_count);
+        note(w, "tail statement '%s' executed: %u rows, %u holders", tail_asked(&d->tail), d->tail.result.row_count,
+             d->tail_options.mode == SOURCE_MODE_GAPS ? d->tail.result.holder_count : 0);
     if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && !w->calm && random_percent(&w->luck, 40))
         daemon_execute_late(d, save, w);
     if (action == ACT_TAKE_TAIL)
@@ -259,7 +293,8 @@ static enum world_action choose(struct world *w) {
  * (Groce and others, "Swarm testing", 2012). */
 static void set_weights(struct world *w, uint64_t left_out) {
     static const uint8_t usual[ACT_COUNT] = {
-        [ACT_BEGIN] = 15, [ACT_TAKE_XID] = 3, [ACT_INSERT] = 25, [ACT_SAVEPOINT] = 3, [ACT_UNDO] = 2,
+        [ACT_SHORT] = 10, [ACT_BEGIN] = 15, [ACT_TAKE_XID] = 3, [ACT_INSERT] = 25, [ACT_DRAW] = 6,
+        [ACT_DRAW_EARLY] = 2, [ACT_UNLOCK] = 10, [ACT_SAVEPOINT] = 3, [ACT_UNDO] = 2,
         [ACT_PREPARE] = 2, [ACT_COMMIT] = 12, [ACT_COMMIT_ASYNC] = 12, [ACT_ROLLBACK] = 3, [ACT_RESTORE] = 1,
         [ACT_FLUSH] = 2, [ACT_EXECUTE_TAIL] = 20, [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,
         [ACT_TAKE_KEEP] = 20, [ACT_BROKER_TAKE] = 20, [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,
@@ -270,7 +305,7 @@ static void set_weights(struct world *w, uint64_t left_out) {
     };
     w->weight_sum = 0;
     for (int i = 0; i < ACT_COUNT; i++) {
-        bool is_needed = i == ACT_BEGIN || i == ACT_INSERT || i == ACT_COMMIT ||
+        bool is_needed = i == ACT_INSERT || i == ACT_COMMIT || i == ACT_UNLOCK ||
                          (i >= ACT_EXECUTE_TAIL && i <= ACT_CONNECT_SINK);
         uint32_t factor = (const uint8_t[]){0, 1, 2, 4, 8}[random_between(&w->random, is_needed ? 1 : 0, 4)];
         w->weights[i] = left_out >> i & 1 ? 0 : usual[i] * factor;
@@ -305,6 +340,41 @@ static void set_options(struct world *w) {
     w->refuse_percent = sometimes(w, 20);
     w->bytes_max = random_between(r, 10, 4000);
     w->batch_max = random_percent(r, 70) ? 3 : 20;
+}
+
+static void set_weight(struct world *w, enum world_action action, uint32_t weight) {
+    w->weight_sum += weight - w->weights[action];
+    w->weights[action] = weight;
+}
+
+/* Few long transactions among many short ones: then gaps are proven dead, and
+ * who draws a position early has time to be overtaken. */
+static void keep_writers_short(struct world *w) {
+    static const uint8_t weights[ACT_COUNT] = {
+        [ACT_SHORT] = 20, [ACT_ROUND] = 60, [ACT_WAIT] = 30, [ACT_BEGIN] = 4, [ACT_INSERT] = 4,
+        [ACT_DRAW] = 6, [ACT_DRAW_EARLY] = 10, [ACT_PREPARE] = 3, [ACT_COMMIT] = 3, [ACT_UNLOCK] = 10, [ACT_START] = 5,
+    };
+    for (int i = 0; i < ACT_COUNT; i++)
+        set_weight(w, (enum world_action)i, weights[i] ? weights[i] : w->weights[i] / 16);
+    w->batch_max = 2;
+}
+
+/* A position that is drawn before the lock is taken is only found by looking on: so long that no schedule sees its end. */
+static void set_mode(struct world *w) {
+    struct random *r = &w->random;
+    if (random_percent(r, 40))
+        keep_writers_short(w);
+    if (random_percent(r, 50))
+        set_weight(w, ACT_DRAW_EARLY, 0);
+    bool early = w->weights[ACT_DRAW_EARLY] > 0;
+    int64_t retention_us = early ? INT64_C(1000000000000) : random_below(r, random_percent(r, 50) ? 1 : 3000000);
+    w->daemon.tail_options = (struct tail_options){
+        .mode = random_percent(r, 50) ? SOURCE_MODE_GAPS : SOURCE_MODE_SNAPSHOT,
+        .gaps = {.retention_us = retention_us, .max = early || random_percent(r, 80) ? 100000 : random_between(r, 1, 10)},
+    };
+    w->pg.renames = random_percent(r, 30);
+    if (w->daemon.tail_options.mode == SOURCE_MODE_GAPS)
+        set_weight(w, ACT_RESTORE, 0); /* of transaction ids it knows nothing */
 }
 
 static void check(struct world *w) {
@@ -378,6 +448,7 @@ static void cease(struct world *w) {
             postgres_rollback(&w->pg, i);
         else
             postgres_commit(&w->pg, i, false);
+    postgres_unlock(&w->pg);
     note(w, "the faults cease");
     if (!w->daemon.mended && w->daemon.running && (w->insert_hold > 0 || w->insert_poison > 0))
         kill_daemon(w); /* a new configuration */
@@ -435,6 +506,7 @@ bool world_run(struct world *w, const struct world_schedule *schedule, char *tra
     daemon_init(&w->daemon, &w->pg, &w->broker, &w->luck);
     set_weights(w, schedule->left_out);
     set_options(w);
+    set_mode(w);
     uint32_t steps = random_between(&w->random, 30, random_percent(&w->random, 5) ? WORLD_STEPS_MAX : 300);
     if (random_percent(&w->random, 1)) {
         hoard(w);

@@ -6,9 +6,12 @@
 
 enum world_action {
     /* Writers. */
+    ACT_SHORT, /* a whole transaction */
     ACT_BEGIN,
     ACT_TAKE_XID,
     ACT_INSERT,
+    ACT_DRAW,
+    ACT_DRAW_EARLY,
     ACT_SAVEPOINT,
     ACT_UNDO,
     ACT_PREPARE,
@@ -16,6 +19,7 @@ enum world_action {
     ACT_COMMIT_ASYNC,
     ACT_ROLLBACK,
     ACT_RESTORE,
+    ACT_UNLOCK,
     ACT_FLUSH,
     /* What goes its way. */
     ACT_EXECUTE_TAIL,

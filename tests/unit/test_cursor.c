@@ -146,6 +146,7 @@ END_TEST
 static const char *const gaps_texts[] = {
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": null, \"open\": []}",
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": 100, \"open\": [\"5\", \"7-9\"]}",
+    "{\"v\": 1, \"mode\": \"gaps\", \"position\": 100, \"open\": [], \"changes\": 3}",
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": -3, \"open\": [\"<-10\", \"-8--5\"]}",
 };
 
@@ -182,6 +183,8 @@ START_TEST(what_is_no_place_in_gaps_is_refused_with_the_value) {
         "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": \"5\"}",
         "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"s\": \"10:20:\"}",
         "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"end\": 9}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"changes\": 0}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"changes\": \"1\"}",
     };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         struct cursor_gaps c;

@@ -541,6 +541,19 @@ START_TEST(a_row_in_a_dead_gap_is_delivered_and_the_rest_stays) {
 }
 END_TEST
 
+START_TEST(several_rows_in_one_dead_gap_are_delivered) {
+    make_one_dead_gap();
+    want();
+    expect(GAPS_DEAD);
+    ck_assert(row(11));
+    ck_assert(row(13));
+    ck_assert(row(14));
+    end();
+    ck_assert_uint_eq(view().dead, 1);
+    ck_assert_ptr_null(gaps_broken(gaps));
+}
+END_TEST
+
 START_TEST(without_retention_a_dead_gap_is_gone) {
     make(0, 100000);
     open_at(AT_TEN);
@@ -622,6 +635,28 @@ START_TEST(when_live_ones_alone_are_too_many_nothing_is_read_beyond) {
 }
 END_TEST
 
+START_TEST(when_nothing_is_read_beyond_gaps_are_proven_all_the_same) {
+    make(0, 1);
+    open_at(AT_TEN);
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(row(12));
+    ck_assert(!row(14));
+    end();
+    list(NULL);
+    expect_end();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(!row(14)); /* 11 is not there: that was seen before it */
+    end();
+    finish();
+    expect_gaps("");
+    want();
+    PAGE(INT64_C(14));
+    expect_gaps("13");
+}
+END_TEST
+
 /* Places. ------------------------------------------------------------------- */
 
 START_TEST(each_mark_has_its_own_gaps) {
@@ -661,6 +696,23 @@ START_TEST(each_mark_has_its_own_gaps) {
 }
 END_TEST
 
+START_TEST(a_change_beside_the_cursor_changes_the_cursor) {
+    struct cursor_gaps cursor;
+    make_one_dead_gap();
+    ck_assert_int_eq(gaps_cursor(gaps, gaps_mark(gaps), &cursor), 0);
+    ck_assert_int_eq(cursor.changes, 1);
+    gaps_saved(gaps, gaps_mark(gaps).version);
+    ck_assert_int_eq(gaps_cursor(gaps, gaps_mark(gaps), &cursor), 0);
+    ck_assert_int_eq(cursor.changes, 1); /* nothing else has */
+    want();
+    expect(GAPS_DEAD);
+    ck_assert(row(13));
+    end();
+    ck_assert_int_eq(gaps_cursor(gaps, gaps_mark(gaps), &cursor), 0);
+    ck_assert_int_eq(cursor.changes, 2);
+}
+END_TEST
+
 static char more[256], gone[256];
 
 static int note_change(void *context, const struct gap *gap, bool removed) {
@@ -687,13 +739,13 @@ START_TEST(what_is_stored_of_dead_gaps_follows_the_saved_mark) {
     end();
     struct gaps_mark filled = gaps_mark(gaps);
     expect_changes(dead, "11-14", "");
-    gap_set_stored(gaps_set(gaps), dead.version);
+    gaps_saved(gaps, dead.version);
     gaps_release(gaps, dead.version);
     expect_changes(dead, "", "");
     expect_changes(filled, "11-12 14-14", "11-14");
     gaps_release(gaps, filled.version); /* what is stored stays known until it has left */
     expect_changes(filled, "11-12 14-14", "11-14");
-    gap_set_stored(gaps_set(gaps), filled.version);
+    gaps_saved(gaps, filled.version);
     expect_changes(filled, "", "");
     gaps_release(gaps, filled.version);
     ck_assert_uint_eq(gaps_set(gaps)->gone.count, 0);
@@ -809,11 +861,14 @@ int main(void) {
     tcase_add_test(cases, lists_are_made_at_a_slower_pace_when_nothing_is_new);
     tcase_add_test(cases, a_dead_gap_is_looked_at_until_its_time_is_over_and_once_more);
     tcase_add_test(cases, a_row_in_a_dead_gap_is_delivered_and_the_rest_stays);
+    tcase_add_test(cases, several_rows_in_one_dead_gap_are_delivered);
     tcase_add_test(cases, without_retention_a_dead_gap_is_gone);
     tcase_add_test(cases, many_dead_gaps_are_looked_at_in_turns);
     tcase_add_test(cases, dead_gaps_go_first_and_are_counted);
     tcase_add_test(cases, when_live_ones_alone_are_too_many_nothing_is_read_beyond);
+    tcase_add_test(cases, when_nothing_is_read_beyond_gaps_are_proven_all_the_same);
     tcase_add_test(cases, each_mark_has_its_own_gaps);
+    tcase_add_test(cases, a_change_beside_the_cursor_changes_the_cursor);
     tcase_add_test(cases, what_is_stored_of_dead_gaps_follows_the_saved_mark);
     tcase_add_test(cases, what_was_retained_is_taken_up_and_what_cannot_be_is_not);
     tcase_add_test(cases, open_gaps_of_the_cursor_are_probed_at_once);

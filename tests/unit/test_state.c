@@ -8,10 +8,10 @@ static void for_all(void (*look)(const struct state_facts *, enum forwarder_stat
     for (int stop = STATE_RUNNING; stop <= STATE_STOPPED; stop++)
         for (int database = STATE_DATABASE_NEW; database <= STATE_DATABASE_AHEAD; database++)
             for (int sink = STATE_SINK_NEW; sink <= STATE_SINK_BLOCKED; sink++)
-                for (int bits = 0; bits < 32; bits++) {
+                for (int bits = 0; bits < 64; bits++) {
                     struct state_facts facts = {.stop = stop, .database = database, .sink = sink,
                         .paused = bits & 1, .oldest_held = bits & 2, .unsettled = bits & 4, .caught_up = bits & 8,
-                        .unsavable = bits & 16};
+                        .unsavable = bits & 16, .gap_waits = bits & 32};
                     look(&facts, state_of(&facts), context);
                 }
 }
@@ -41,6 +41,7 @@ static void look_at_healthy_states(const struct state_facts *facts, enum forward
     ck_assert_int_eq(facts->database, STATE_DATABASE_UP);
     ck_assert_int_eq(facts->sink, STATE_SINK_UP);
     ck_assert(!facts->oldest_held);
+    ck_assert(!facts->gap_waits);
     ck_assert(!facts->unsavable);
     ck_assert(!facts->paused);
 }
