@@ -36,8 +36,8 @@ static const char *standstill(const struct flow_view *flow) {
     return "";
 }
 
-void words_held(struct words *w, const char *forwarder, int64_t position, struct span id, const char *why, const struct flow_view *flow,
-                int64_t now_us) {
+void words_held(struct words *w, const char *forwarder, int64_t position, struct span id, const char *why,
+                const struct flow_view *flow, int64_t now_us) {
     ASSERT(flow->any_unsettled);
     SAY(reason, "event at position %" PRId64 " (id %.*s): %s%s", position, SPAN_ARGS(id), why, standstill(flow));
     if (flow->oldest_hold == FLOW_HOLD_RETRY)
