@@ -288,6 +288,8 @@ int kafka_options_conf(const struct kafka_connection *connection, const struct k
         r = set_property(conf, &connection->properties.items[i], reterr);
     if (r == 0 && tuning->role == KAFKA_PRODUCER)
         r = limit_batch(conf, tuning->batch_bytes, reterr);
+    if (r == 0 && tuning->single)
+        r = set(conf, "batch.num.messages", "1", reterr);
     if (r == 0)
         *ret_conf = TAKE(conf);
     else if (r == -ENOMEM)

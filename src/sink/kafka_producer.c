@@ -230,6 +230,10 @@ rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span
     return err;
 }
 
+bool kafka_producer_fatal(const struct kafka_producer *p, char *ret_text, size_t size) {
+    return rd_kafka_fatal_error(p->rk, ret_text, size) != RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
 void kafka_producer_stop(struct kafka_producer *p) {
     rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
 }

@@ -32,6 +32,9 @@ rd_kafka_event_t *kafka_producer_event(struct kafka_producer *p);
 rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span topic, const struct kafka_message *m,
                                            uint64_t tag);
 
+/* What ended the instance, in the library's words; false: it goes on. */
+bool kafka_producer_fatal(const struct kafka_producer *p, char *ret_text, size_t size);
+
 /* Nothing that isn't on the wire goes there any more; everything is reported. */
 void kafka_producer_stop(struct kafka_producer *p);
 /* Nor is what is on the wire waited for. */
