@@ -280,3 +280,10 @@ size_t fleet_copy_stats(const struct fleet *f, struct forwarder_stats *stats, si
             forwarder_copy_stats(f->members[i]->forwarder, &stats[count++]);
     return count;
 }
+
+int fleet_command(const struct fleet *f, const char *name, const struct mail *mail) {
+    for (size_t i = 0; i < fleet_count(f); i++)
+        if (strcmp(fleet_name(f, i), name) == 0)
+            return fleet_forwarder(f, i) ? forwarder_command(fleet_forwarder(f, i), mail) : -EAGAIN;
+    return FORWARDER_E_NOBODY;
+}

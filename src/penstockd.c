@@ -329,10 +329,7 @@ static size_t collect_stats(void *context, struct forwarder_stats *stats, size_t
 
 static int hand_over_command(void *context, const char *forwarder, const struct mail *mail) {
     struct daemon *d = context;
-    for (size_t i = 0; i < fleet_count(d->fleet); i++)
-        if (strcmp(fleet_name(d->fleet, i), forwarder) == 0)
-            return fleet_forwarder(d->fleet, i) ? forwarder_command(fleet_forwarder(d->fleet, i), mail) : -EAGAIN;
-    return SERVER_E_NOBODY;
+    return fleet_command(d->fleet, forwarder, mail);
 }
 
 static int start_server(struct daemon *d) {

@@ -17,7 +17,7 @@ _penstock() {
     done
     case $previous in
         -c | --config | -s | --socket) COMPREPLY=($(compgen -f -- "$current")); return ;;
-        --role | --event-table | --position | --reason | --listen) return ;;
+        --role | --event-table | --position | --listen | --reason) return ;;
     esac
     case $command in
         '') options="status pause resume skip check config schema rebase" ;;

@@ -37,6 +37,8 @@ static void check_place(const struct config_forwarder *old, const struct config_
 static void check_daemon(const struct config *old, const struct config *new, struct diag_place place, struct diag *diag) {
     const struct kept kept[] = {
         {"status.socket", old->status_socket, new->status_socket},
+        {"status.group", old->status_group, new->status_group},
+        {"status.metrics", old->status_metrics, new->status_metrics},
         {"checkpoint.schema", old->checkpoint_schema, new->checkpoint_schema},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(kept); i++)

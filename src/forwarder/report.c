@@ -196,9 +196,11 @@ static void say_disconnected(const struct report *r, const struct report_view *v
     words_next_attempt(w, sink->next_attempt_us, now_us);
 }
 
-static void say_held(const struct report_view *v, const struct flow_view *flow, int64_t now_us, struct words *w) {
+static void say_held(const struct report *r, const struct report_view *v, const struct flow_view *flow, int64_t now_us,
+                     struct words *w) {
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
-    words_held(w, e->position, event_core_value(e, EVENT_ID), delivery_reason(v->delivery, flow->oldest_slot), flow, now_us);
+    words_held(w, r->options->name, e->position, event_core_value(e, EVENT_ID), delivery_reason(v->delivery, flow->oldest_slot),
+               flow, now_us);
 }
 
 static void say_gap(const struct report *r, int64_t now_us, struct words *w) {
@@ -234,7 +236,7 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         if (r->unsavable)
             say_unsavable(r, v, flow, w);
         else if (event_is_held(v, flow))
-            say_held(v, flow, now_us, w);
+            say_held(r, v, flow, now_us, w);
         else
             say_gap(r, now_us, w);
         return;

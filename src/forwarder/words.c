@@ -36,13 +36,15 @@ static const char *standstill(const struct flow_view *flow) {
     return "";
 }
 
-void words_held(struct words *w, int64_t position, struct span id, const char *why, const struct flow_view *flow,
-                int64_t now_us) {
+void words_held(struct words *w, const char *forwarder, int64_t position, struct span id, const char *why,
+                const struct flow_view *flow, int64_t now_us) {
     ASSERT(flow->any_unsettled);
     SAY(reason, "event at position %" PRId64 " (id %.*s): %s%s", position, SPAN_ARGS(id), why, standstill(flow));
     if (flow->oldest_hold == FLOW_HOLD_RETRY)
         words_next_attempt(w, flow->oldest_retry_us, now_us);
     else
-        SAY(resumes, "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted, or with penstock "
-            "skip FORWARDER %" PRId64 " --reason TEXT", position);
+        SAY(resumes,
+            "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted, or with penstock skip "
+            "%s %" PRId64 " --reason TEXT",
+            forwarder, position);
 }

@@ -127,7 +127,8 @@ int kafka_connection_check(const void *connection, const char **ret_key, struct 
     if (r == 0)
         r = check_certificate(c, ret_key, reterr);
     if (r == 0 && wait_ms > longest_ms)
-        r = REFUSE("reconnect.backoff.ms", "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
+        r = REFUSE("reconnect.backoff.ms",
+                   "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
                    (intmax_t)longest_ms);
     return r;
 }
@@ -144,7 +145,8 @@ int kafka_topic_check(struct span name, struct error *reterr) {
     if (valid)
         return 0;
     error_set(reterr, ERROR_CONFIG,
-              "\"%.*s\" is no name of a topic; 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-' are allowed, but not \".\" or \"..\"",
+              "\"%.*s\" is no name of a topic; 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-' are allowed, but not \".\" or "
+              "\"..\"",
               name.len > SHOWN_MAX ? SHOWN_MAX : (int)name.len, name.data, KAFKA_TOPIC_MAX);
     return -EINVAL;
 }
@@ -286,6 +288,8 @@ int kafka_options_conf(const struct kafka_connection *connection, const struct k
         r = set_property(conf, &connection->properties.items[i], reterr);
     if (r == 0 && tuning->role == KAFKA_PRODUCER)
         r = limit_batch(conf, tuning->batch_bytes, reterr);
+    if (r == 0 && tuning->single)
+        r = set(conf, "batch.num.messages", "1", reterr);
     if (r == 0)
         *ret_conf = TAKE(conf);
     else if (r == -ENOMEM)

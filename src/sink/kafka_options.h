@@ -29,6 +29,7 @@ struct kafka_tuning {
     uint32_t in_flight;        /* the most messages in librdkafka at once */
     int64_t max_message_bytes; /* of one message as Kafka counts it */
     int64_t batch_bytes;       /* of one batch; 0: librdkafka's own */
+    bool single;               /* each message is a batch of its own */
     const char *client_id;     /* unless the connection names one */
 };
 

@@ -84,7 +84,7 @@ static bool hand_over(struct server *s, struct request *r, struct pending **ret_
         return false;
     r->mail.command.number = ++s->commands;
     int result = s->options.command(s->options.context, r->forwarder, &r->mail);
-    if (result == SERVER_E_NOBODY)
+    if (result == FORWARDER_E_NOBODY)
         *ret_answer = answer_problem(404, "There is no forwarder of that name; GET /status lists those there are.");
     else if (result < 0)
         *ret_answer = answer_problem(503, "The forwarder takes no command now; try again.");

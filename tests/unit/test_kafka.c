@@ -217,18 +217,66 @@ START_TEST(to_a_partition_that_does_not_know_the_instance_one_message_goes_first
 }
 END_TEST
 
-START_TEST(a_partition_that_does_not_answer_holds_no_other) {
-    kafka.options.ack_timeout_us = 300000;
+/* Partition 0 is led by a broker of its own. */
+static void open_two_brokers(uint32_t in_flight) {
+    close_broker();
+    kafka_rig_open(&kafka, 2, in_flight);
+    for (int32_t p = 0; p < KAFKA_RIG_PARTITIONS; p++)
+        ck_assert_int_eq(rd_kafka_mock_partition_set_leader(kafka.mock, KAFKA_RIG_TOPIC, p, p == 0 ? 2 : 1), 0);
     open_drive_for_one();
+}
+
+/* All but `open` of them. */
+static void answer_all_but(uint64_t open) {
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    while (drive.rig.answered + open < drive.rig.accepted) {
+        ck_assert_int_lt(clock_now_us(), deadline_us);
+        rig_turn(&drive.rig, deadline_us);
+    }
+}
+
+/* More than any number in flight, to the other partitions. */
+static void others_go_on(uint64_t open) {
+    for (int i = 0; i < 1000; i++) {
+        kafka.own.partition = 1 + i % 3;
+        ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
+    }
+    answer_all_but(open);
+    ck_assert_uint_ge(drive.rig.by_kind[SINK_CONFIRMED], 1000);
+}
+
+START_TEST(a_partition_that_has_confirmed_nothing_yet_holds_no_other) {
+    open_two_brokers(50);
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 2, 20000);
     kafka.own.partition = 0;
-    rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 20000);
+    int64_t begin_us = clock_now_us();
     ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
     ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_BUSY);
     ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), SINK_E_RETRY);
-    kafka.own.partition = 1;
-    ck_assert_int_eq(rig_submit(&drive.rig), 0);
+    ck_assert_ptr_nonnull(strstr(drive.rig.refusal.text, "orders"));
+    ck_assert_ptr_nonnull(strstr(drive.rig.refusal.text, "partition 0"));
+    ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_RETRY); /* without any further wait */
+    ck_assert_int_lt(clock_now_us() - begin_us, CLOCK_US_PER_S);
+    others_go_on(1);
     kafka_drive_close(&drive);
-    rd_kafka_mock_broker_set_rtt(kafka.mock, 1, 0);
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 2, 0);
+}
+END_TEST
+
+START_TEST(a_partition_that_no_longer_answers_takes_not_all_that_may_be_in_flight) {
+    open_two_brokers(50);
+    kafka.own.partition = 0;
+    ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
+    rig_until(&drive.rig, rig_all_answered, 10, "answered");
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 2, 20000);
+    uint64_t open = 0;
+    while (submit_to(KAFKA_RIG_TOPIC) == 0)
+        open++;
+    ck_assert_uint_gt(open, 25);
+    ck_assert_uint_lt(open, 50);
+    others_go_on(open);
+    kafka_drive_close(&drive);
+    rd_kafka_mock_broker_set_rtt(kafka.mock, 2, 0);
 }
 END_TEST
 
@@ -270,15 +318,28 @@ START_TEST(what_librdkafka_only_infers_is_not_taken_for_confirmed) {
 }
 END_TEST
 
-/* A poison event: alone it is refused, and with others the batch is. The mock
- * can't look into a batch; so one fails, and then the one event when it goes alone. */
+/* A poison event: in a batch of its own it is refused, and with others the batch is. The mock
+ * can't look into a batch; so one fails, and then the poison, which goes when nothing else is under way. */
 static uint32_t poison;
 
+static void answer_all(struct rig *r) {
+    rig_until(r, rig_all_answered, 10, "answered");
+}
+
 static void refuse_poison_alone(struct kafka_drive *d, uint32_t i) {
-    if (poison == 0 && d->lost > 0)
+    static bool refused; /* asked again and again while the sink is busy */
+    if (d->lost == 0)
+        return;
+    if (poison == 0) {
         poison = i + 5; /* among the next ones */
-    if (i == poison && d->lost > 0)
+        refused = false;
+    }
+    if (i == poison || d->state[poison] == FLYING)
+        answer_all(&d->rig);
+    if (i == poison && !refused) {
+        refused = true;
         rd_kafka_mock_push_request_errors(d->kafka->mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    }
 }
 
 START_TEST(of_a_batch_that_is_refused_exactly_the_one_that_fails_alone_is_rejected) {
@@ -526,7 +587,8 @@ int main(void) {
     tcase_add_loop_test(cases, errors_that_pass_lose_nothing_and_reorder_nothing, 0, (int)ARRAY_LENGTH(passing));
     tcase_add_test(cases, what_librdkafka_only_infers_is_not_taken_for_confirmed);
     tcase_add_test(cases, to_a_partition_that_does_not_know_the_instance_one_message_goes_first);
-    tcase_add_test(cases, a_partition_that_does_not_answer_holds_no_other);
+    tcase_add_test(cases, a_partition_that_has_confirmed_nothing_yet_holds_no_other);
+    tcase_add_test(cases, a_partition_that_no_longer_answers_takes_not_all_that_may_be_in_flight);
     tcase_add_test(cases, a_batch_in_which_nobody_is_guilty_makes_batches_smaller);
     tcase_add_test(cases, a_topic_that_may_not_be_written_to_is_left_alone_and_harms_no_other);
     tcase_add_test(cases, what_fails_in_a_batch_of_its_own_is_rejected_at_once);

@@ -641,9 +641,9 @@ END_TEST
 START_TEST(commands_name_as_many_brokers_as_have_room) {
     struct kafka_cluster cluster;
     struct sink_setup setup = setup_with(0);
-    char servers[1200] = "";
-    while (strlen(servers) + 20 < sizeof servers)
-        strcat(servers, ", broker.example:9092");
+    char servers[1200];
+    for (size_t len = 0; len < sizeof servers - 1; len = strlen(servers))
+        snprintf(servers + len, sizeof servers - len, ", broker.example:9092");
     struct option_property p = {(char *)"bootstrap.servers", {SECRET_INLINE, servers}};
     connection.properties = (struct option_properties){&p, 1};
     kafka_findings_init(&cluster, &setup);

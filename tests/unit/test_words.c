@@ -36,26 +36,27 @@ static struct flow_view held(enum flow_hold hold) {
 
 START_TEST(numbers_that_change_while_the_reason_stands_are_not_in_it) {
     struct flow_view flow = held(FLOW_HOLD_RETRY);
-    words_held(&w, 1039, SPAN_LITERAL("e-1"), "NO_ROUTE", &flow, 1500000);
+    words_held(&w, "orders", 1039, SPAN_LITERAL("e-1"), "NO_ROUTE", &flow, 1500000);
     ck_words("event at position 1039 (id e-1): NO_ROUTE", "with the next attempt in 2.0 s");
 }
 END_TEST
 
 START_TEST(what_an_operator_must_mend_says_so) {
     struct flow_view flow = held(FLOW_HOLD_REJECTED);
-    words_held(&w, 7, SPAN_LITERAL("e-7"), "too large", &flow, 0);
+    words_held(&w, "orders", 7, SPAN_LITERAL("e-7"), "too large", &flow, 0);
     ck_words("event at position 7 (id e-7): too large",
-             "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted");
+             "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted, or with penstock "
+             "skip orders 7 --reason TEXT");
 }
 END_TEST
 
 START_TEST(a_standstill_says_what_is_full) {
     struct flow_view flow = held(FLOW_HOLD_VERDICT);
     flow.window_full = true;
-    words_held(&w, 7, SPAN_LITERAL("e-7"), "no rule", &flow, 0);
+    words_held(&w, "orders", 7, SPAN_LITERAL("e-7"), "no rule", &flow, 0);
     ck_assert_ptr_nonnull(strstr(w.reason, "; nothing more is read: window.events is full"));
     flow.unsaved_full = true;
-    words_held(&w, 7, SPAN_LITERAL("e-7"), "no rule", &flow, 0);
+    words_held(&w, "orders", 7, SPAN_LITERAL("e-7"), "no rule", &flow, 0);
     ck_assert_ptr_nonnull(strstr(w.reason, "; nothing more is read: window.unsaved is full"));
 }
 END_TEST
