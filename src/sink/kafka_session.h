@@ -45,6 +45,7 @@ struct kafka_session {
 
     bool stalled; /* the oldest token has waited for ack_timeout */
     int64_t stalled_since_us; /* when it was published */
+    int64_t away_since_us; /* no broker is reached; CLOCK_NEVER: one was since */
     bool unwanted;     /* the broker refuses our secrets, or its certificate can't be trusted */
     struct error word; /* librdkafka's last about what goes wrong; class ERROR_NONE: none */
     char stall_reason[2 * ERROR_TEXT_MAX];
