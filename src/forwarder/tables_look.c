@@ -52,11 +52,13 @@ void tables_look_read(struct tables_look *l, const struct pgconn *keep, const ch
         tables_look_miss(l, "the server is in recovery (a standby): connect to the primary");
     else if (l->absent)
         tables_look_miss(l,
-                         "there is no table %s.%s: run what `penstock schema --role %.*s` prints, or set checkpoint: {create: true}",
+                         "there is no table %s.%s: run what `penstock schema --role %.*s` prints, or set checkpoint: "
+                         "{create: true}",
                          schema, no_row ? "checkpoint" : "gap", SPAN_ARGS(role));
     else if (!span_absent(lacking))
-        tables_look_miss(l, "table %s.checkpoint is not Penstock's or of another version: it lacks %.*s; name another schema", schema,
-                         SPAN_ARGS(lacking));
+        tables_look_miss(l,
+                         "table %s.checkpoint is not Penstock's or of another version: it lacks %.*s; name another schema",
+                         schema, SPAN_ARGS(lacking));
     else if (!span_is(pgconn_value(keep, 4), "t"))
         miss_rights(l, schema, role);
 }
