@@ -341,9 +341,10 @@ static bool is_foreign(struct checkpoint *c) {
     if (!c->has_row || span_is(c->row.system_identifier, c->look.server_identifier))
         return false;
     tables_look_miss(&c->look,
-                     "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this server's "
-                     "%s); after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded --reason TEXT; after "
-                     "a dump and restore: penstock rebase %s --position N --reason TEXT, N the last position that counts as sent",
+                     "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this "
+                     "server's %s); after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded --reason "
+                     "TEXT; after a dump and restore: penstock rebase %s --position N --reason TEXT, N the last position that "
+                     "counts as sent",
                      c->forwarder, SPAN_ARGS(c->row.system_identifier), c->look.server_identifier, c->forwarder, c->forwarder);
     c->has_row = false;
     return true;
