@@ -45,7 +45,7 @@ bool kafka_session_is_up(const struct kafka_session *s) {
     return s->producer != NULL;
 }
 
-void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) {
+void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_producer *producer) {
     ASSERT(!kafka_session_is_up(s));
     ASSERT(kafka_tokens_open(s->tokens) == 0);
     s->producer = producer;
@@ -54,6 +54,7 @@ void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) 
     s->failed = 0;
     s->patience_us = PATIENCE_MOST_US;
     s->away_since_us = CLOCK_NEVER;
+    s->up_since_us = now_us;
     kafka_suspects_reset(&s->suspects);
     kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
@@ -427,6 +428,10 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
         return SINK_E_REJECTED;
     default:
         break;
+    }
+    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && topic->looked_us > s->up_since_us) {
+        plan(s, now_us, "a topic has more partitions than before", "librdkafka would notice it minutes later");
+        return SINK_E_BUSY;
     }
     int result = retry(topic->name, rd_kafka_err2str(err), reterr);
     if (kafka_suspects_blame(err) == KAFKA_BLAME_TOPIC)
