@@ -142,6 +142,12 @@ tmpfiles_file = $(libdir_)/tmpfiles.d/penstock.conf
 catalog_file = $(libdir_)/systemd/catalog/penstock.catalog
 MAN = $(wildcard man/*.[1-8])
 man_file = $(mandir)/man$(subst .,,$(suffix $(1)))/$(notdir $(1))
+# What each shell completes for penstock(1), and where it looks for that.
+completion_files = conf/completion/penstock.bash=$(datarootdir)/bash-completion/completions/penstock \
+  conf/completion/_penstock=$(datarootdir)/zsh/site-functions/_penstock \
+  conf/completion/penstock.fish=$(datarootdir)/fish/vendor_completions.d/penstock.fish
+from = $(firstword $(subst =, ,$(1)))
+to = $(lastword $(subst =, ,$(1)))
 fill_in = sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' -e 's|@sysconfdir@|$(sysconfdir)|g' \
   -e 's|@service_type@|$(SERVICE_TYPE)|' $(if $(filter notify-reload,$(SERVICE_TYPE)),-e '/kill -HUP/d')
 
@@ -152,6 +158,7 @@ install: all
 	install -m 0755 $(BUILD)/penstockd $(D)$(sbindir)/penstockd
 	install -m 0755 $(BUILD)/penstock $(D)$(bindir)/penstock
 	$(foreach m,$(MAN),install -D -m 0644 $(m) $(D)$(call man_file,$(m)) &&) true
+	$(foreach c,$(completion_files),install -D -m 0644 $(call from,$(c)) $(D)$(call to,$(c)) &&) true
 	$(fill_in) systemd/penstockd.service.in >$(D)$(unit_file)
 	$(fill_in) systemd/penstock.tmpfiles.in >$(D)$(tmpfiles_file)
 	chmod 0644 $(D)$(unit_file) $(D)$(tmpfiles_file)
@@ -166,6 +173,7 @@ install: all
 
 uninstall:
 	rm -f $(D)$(sbindir)/penstockd $(D)$(bindir)/penstock $(foreach m,$(MAN),$(D)$(call man_file,$(m)))
+	rm -f $(foreach c,$(completion_files),$(D)$(call to,$(c)))
 	rm -f $(D)$(unit_file) $(D)$(tmpfiles_file) $(D)$(sysusers_file) $(D)$(catalog_file) $(D)$(config_dir)/penstock.yaml.new
 	@if cmp -s conf/penstock.yaml $(D)$(config_dir)/penstock.yaml; then rm $(D)$(config_dir)/penstock.yaml; fi
 	@rmdir $(D)$(config_dir) 2>/dev/null || [ ! -d $(D)$(config_dir) ] || echo "$(D)$(config_dir) is kept: it was changed"

@@ -280,3 +280,10 @@ size_t fleet_copy_stats(const struct fleet *f, struct forwarder_stats *stats, si
             forwarder_copy_stats(f->members[i]->forwarder, &stats[count++]);
     return count;
 }
+
+int fleet_command(const struct fleet *f, size_t which, const struct mail *mail) {
+    for (size_t i = 0; i < f->count; i++)
+        if (f->members[i]->forwarder && which-- == 0)
+            return forwarder_command(f->members[i]->forwarder, mail);
+    return -ENOENT;
+}

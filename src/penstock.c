@@ -25,36 +25,39 @@ enum {
 struct command {
     const char *name, *arguments, *summary;
     int (*run)(const struct penstock_command_line *line); /* NULL: not in this version */
-    bool takes_operand;
+    int takes_operands; /* at most; how many it needs it knows itself */
     unsigned takes, later; /* options */
     const char *help;
 };
 
 static const struct command commands[] = {
-    {"status", "[FORWARDER] [--json]", "how the forwarders are, or everything about one", penstock_status, true,
-     GIVEN_JSON, GIVEN_WATCH,
+    {"status", "[FORWARDER] [--watch | --json]", "how the forwarders are, or everything about one", penstock_status, 1,
+     GIVEN_JSON | GIVEN_WATCH, 0,
      "Asks the daemon. One line per forwarder: its state and for how long, the position\n"
      "that its checkpoint has reached, the age of the oldest event that waits, how many\n"
-     "wait (\"+\": more lie behind), and why it does not move. With FORWARDER everything\n"
-     "about that one. Exit status 1: something is not healthy, or there is no such one.\n"
+     "wait (\"+\": more lie behind), how many were confirmed per second lately, and why it\n"
+     "does not move. With FORWARDER everything about that one. With --watch again each\n"
+     "second, on a terminal, until q. Exit status 1: something is not healthy, or there is\n"
+     "no such one.\n"
      "\n"
      "  penstock status\n"
+     "  penstock status --watch\n"
      "  penstock status order-status\n"
      "  penstock status --json | jq '.forwarders[].lag'\n"
      "  penstock status >/dev/null || echo 'look at Penstock'\n"},
-    {"check", "[--json]", "all findings about the configuration", penstock_check, false, GIVEN_JSON, GIVEN_CONNECT,
+    {"check", "[--json]", "all findings about the configuration", penstock_check, 0, GIVEN_JSON, GIVEN_CONNECT,
      "Does what the daemon does with its configuration at start, without starting.\n"
      "Exit status 1: it would be refused.\n"
      "\n"
      "  penstock check\n"
      "  penstock check -c new.yaml && mv new.yaml /etc/penstock/penstock.yaml\n"},
-    {"config", "", "the effective configuration, defaults shown, secrets masked", penstock_config, false, 0,
+    {"config", "", "the effective configuration, defaults shown, secrets masked", penstock_config, 0, 0,
      GIVEN_EXPAND,
      "What it prints loads again.\n"
      "\n"
      "  penstock config | less\n"},
     {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]] [--listen CHANNEL]]",
-     "the SQL of Penstock's own tables, its role and its rights", penstock_schema, false,
+     "the SQL of Penstock's own tables, its role and its rights", penstock_schema, 0,
      GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION | GIVEN_LISTEN, GIVEN_LAYOUT,
      "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
      "--existing instead what TABLE needs besides: its transaction-id column and index\n"
@@ -64,8 +67,26 @@ static const struct command commands[] = {
      "  penstock schema | psql shop\n"
      "  penstock schema --role forwarder --event-table public.event | psql shop\n"
      "  penstock schema --event-table '\"Event Log\".\"Events\"' --existing\n"},
+    {"pause", "FORWARDER [--reason TEXT]", "stop a forwarder without losing its place", penstock_pause, 1, GIVEN_REASON, 0,
+     "What is under way settles and is saved; then nothing is read or published until\n"
+     "penstock resume, also over restarts of the daemon. Written to penstock.journal.\n"
+     "\n"
+     "  penstock pause order-status\n"
+     "  penstock pause order-status --reason 'the broker is being moved'\n"},
+    {"resume", "FORWARDER [--reason TEXT]", "let a paused forwarder go on", penstock_resume, 1, GIVEN_REASON, 0,
+     "It goes on from where it was.\n"
+     "\n"
+     "  penstock resume order-status\n"},
+    {"skip", "FORWARDER POSITION --reason TEXT", "give up the one event that holds everything up", penstock_skip, 2,
+     GIVEN_REASON, 0,
+     "Only the event that penstock status names, while it is held: it is not delivered,\n"
+     "ever, and those behind it go on. Who, when, why and what it was are written to\n"
+     "penstock.journal first. Done means that the saved checkpoint is past it.\n"
+     "\n"
+     "  penstock status order-status\n"
+     "  penstock skip order-status 1039 --reason 'test data, agreed with billing'\n"},
     {"rebase", "FORWARDER (--position N | --upgraded) --reason TEXT",
-     "says where a forwarder goes on after a restore or pg_upgrade", penstock_rebase, true,
+     "says where a forwarder goes on after a restore or pg_upgrade", penstock_rebase, 1,
      GIVEN_POSITION | GIVEN_UPGRADED | GIVEN_REASON, 0,
      "Rewrites the forwarder's checkpoint, through the connection of the configuration, and\n"
      "writes that down in penstock.journal. Nothing is done while a daemon has it open.\n"
@@ -76,11 +97,8 @@ static const struct command commands[] = {
      "  penstock rebase order-status --upgraded --reason 'PostgreSQL 15 to 17'\n"
      "  penstock rebase order-status --position 1041 --reason 'restored the dump of Monday'\n"},
     {.name = "resolve"},
-    {.name = "pause"},
-    {.name = "resume"},
     {.name = "parked"},
     {.name = "redrive"},
-    {.name = "skip"},
     {.name = "seek"},
     {.name = "replay"},
 };
@@ -123,6 +141,7 @@ static void print_help(void) {
           "  penstock check                   is the configuration right?\n"
           "  penstock schema | psql shop      prepare the database\n"
           "  penstock status                  what moves, what waits, and why\n"
+          "  penstock pause order-status      stop one, without losing its place\n"
           "\n"
           "Exit status: 0 yes, 1 no, 64 wrong usage, 69 the daemon can't be reached.\n",
           stdout);
@@ -203,6 +222,7 @@ static int read_options(int argc, char **argv, struct request *q) {
     q->line.json = q->given & GIVEN_JSON;
     q->line.existing = q->given & GIVEN_EXISTING;
     q->line.upgraded = q->given & GIVEN_UPGRADED;
+    q->line.watch = q->given & GIVEN_WATCH;
     return 0;
 }
 
@@ -221,7 +241,7 @@ static int check_usage(const struct command *command, const struct request *q, i
     unsigned foreign = q->given & ~command->takes;
     if (foreign)
         return refuse("--%s does not belong to '%s'", option_name(foreign), command->name);
-    if (operands > command->takes_operand)
+    if (operands > command->takes_operands)
         return refuse("too many words; usage: penstock %2$s %1$s", command->arguments, command->name);
     return 0;
 }
@@ -242,6 +262,7 @@ static int dispatch(struct request *q, int count, char **words) {
     if (status != 0)
         return status;
     q->line.operand = count > 1 ? words[1] : NULL;
+    q->line.second = count > 2 ? words[2] : NULL;
     return command->run(&q->line);
 }
 

@@ -16,8 +16,8 @@ enum penstock_exit {
 struct penstock_command_line {
     const char *config_path, *socket_path;
     const char *role, *event_table, *position, *reason, *listen;
-    const char *operand;
-    bool json, existing, upgraded;
+    const char *operand, *second;
+    bool json, existing, upgraded, watch;
 };
 
 /* Each prints its product to standard output, what is wrong to standard error,
@@ -25,6 +25,9 @@ struct penstock_command_line {
 int penstock_status(const struct penstock_command_line *line);
 int penstock_check(const struct penstock_command_line *line);
 int penstock_config(const struct penstock_command_line *line);
+int penstock_pause(const struct penstock_command_line *line);
+int penstock_resume(const struct penstock_command_line *line);
+int penstock_skip(const struct penstock_command_line *line);
 int penstock_schema(const struct penstock_command_line *line);
 int penstock_rebase(const struct penstock_command_line *line);
 

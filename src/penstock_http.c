@@ -1,4 +1,4 @@
-/* penstock_http: one GET over the status socket: bounded in bytes and time */
+/* penstock_http: one request over the status socket: bounded in bytes and time */
 #include "penstock_http.h"
 
 #include <errno.h>
@@ -123,18 +123,15 @@ static const char *what_exchange_means(int error) {
     }
 }
 
-int penstock_http_get(const char *socket_path, const char *path, struct buf *body, int *ret_status,
-                      struct error *reterr) {
+static int exchange(const char *socket_path, const struct buf *request, struct buf *body, int *ret_status,
+                    struct error *reterr) {
     int64_t deadline_us = clock_now_us() + PENSTOCK_HTTP_TIMEOUT_US;
     CLEANUP(cleanup_close) int fd = -1;
     int r = open_socket(socket_path, &fd, reterr);
     if (r < 0)
         return r;
-    CLEANUP(buf_done) struct buf request = BUF_INIT(READ_BYTES);
     CLEANUP(buf_done) struct buf reply = BUF_INIT(PENSTOCK_HTTP_MAX_BYTES);
-    r = buf_addf(&request, "GET %s HTTP/1.0\r\nHost: penstock\r\n\r\n", path);
-    if (r == 0)
-        r = send_all(fd, buf_span(&request), deadline_us);
+    r = send_all(fd, buf_span(request), deadline_us);
     if (r == 0)
         r = receive_all(fd, &reply, deadline_us);
     if (r == 0)
@@ -142,6 +139,24 @@ int penstock_http_get(const char *socket_path, const char *path, struct buf *bod
     if (r == 0)
         r = split(&reply, body, ret_status);
     return r < 0 ? say(reterr, -r, socket_path, what_exchange_means(-r)) : 0;
+}
+
+int penstock_http_get(const char *socket_path, const char *path, struct buf *body, int *ret_status,
+                      struct error *reterr) {
+    CLEANUP(buf_done) struct buf request = BUF_INIT(READ_BYTES);
+    int r = buf_addf(&request, "GET %s HTTP/1.0\r\nHost: penstock\r\n\r\n", path);
+    return r < 0 ? say(reterr, -r, socket_path, what_exchange_means(-r))
+                 : exchange(socket_path, &request, body, ret_status, reterr);
+}
+
+int penstock_http_post(const char *socket_path, const char *path, const char *json, struct buf *body, int *ret_status,
+                       struct error *reterr) {
+    CLEANUP(buf_done) struct buf request = BUF_INIT(READ_BYTES);
+    int r = buf_addf(&request,
+                     "POST %s HTTP/1.0\r\nHost: penstock\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                     path, strlen(json), json);
+    return r < 0 ? say(reterr, -r, socket_path, what_exchange_means(-r))
+                 : exchange(socket_path, &request, body, ret_status, reterr);
 }
 
 static bool unreserved(char c) {

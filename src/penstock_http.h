@@ -1,4 +1,4 @@
-/* penstock_http: one GET over the status socket: bounded in bytes and time */
+/* penstock_http: one request over the status socket: bounded in bytes and time */
 #ifndef PENSTOCK_PENSTOCK_HTTP_H
 #define PENSTOCK_PENSTOCK_HTTP_H
 
@@ -13,6 +13,10 @@
  * 0; negative errno with *reterr: nobody there, not allowed, too late, too long, no HTTP. */
 int penstock_http_get(const char *socket_path, const char *path, struct buf *body, int *ret_status,
                       struct error *reterr) MUST_CHECK;
+
+/* The same with a body of JSON; NUL-terminated. */
+int penstock_http_post(const char *socket_path, const char *path, const char *json, struct buf *body, int *ret_status,
+                       struct error *reterr) MUST_CHECK;
 
 /* Appends one path segment, percent-encoded (RFC 3986 section 2.1). */
 int penstock_http_add_segment(const char *segment, struct buf *path) MUST_CHECK;

@@ -106,7 +106,7 @@ static void put_painted(const struct penstock_view *view, const char *paint, con
 
 /* The table. -------------------------------------------------------------- */
 
-enum column { COLUMN_NAME, COLUMN_STATE, COLUMN_SINCE, COLUMN_POSITION, COLUMN_LAG, COLUMN_WAITING, COLUMN_COUNT };
+enum column { COLUMN_NAME, COLUMN_STATE, COLUMN_SINCE, COLUMN_POSITION, COLUMN_LAG, COLUMN_WAITING, COLUMN_RATE, COLUMN_COUNT };
 
 static const struct {
     const char *title;
@@ -114,6 +114,7 @@ static const struct {
 } columns[COLUMN_COUNT] = {
     [COLUMN_NAME] = {"FORWARDER", false},   [COLUMN_STATE] = {"STATE", false}, [COLUMN_SINCE] = {"SINCE", true},
     [COLUMN_POSITION] = {"POSITION", true}, [COLUMN_LAG] = {"LAG", true},      [COLUMN_WAITING] = {"WAITING", true},
+    [COLUMN_RATE] = {"RATE", true},
 };
 
 struct row {
@@ -134,6 +135,15 @@ static void copy_waiting(const json_t *f, char *text, size_t size) {
         memcpy(text + len, "+", 2);
 }
 
+static void copy_rate(const json_t *f, char *text, size_t size) {
+    const json_t *rate = member(f, "rate", NULL);
+    double per_second = json_number_value(rate);
+    if (json_is_number(rate))
+        snprintf(text, size, per_second > 0 && per_second < 10 ? "%.1f/s" : "%.0f/s", per_second);
+    else
+        snprintf(text, size, "-");
+}
+
 static void fill_row(const struct penstock_view *view, const json_t *f, struct row *row) {
     copy_text(member(f, "name", NULL), row->cells[COLUMN_NAME], CELL_MAX);
     copy_text(member(f, "state", NULL), row->cells[COLUMN_STATE], CELL_MAX);
@@ -141,6 +151,7 @@ static void fill_row(const struct penstock_view *view, const json_t *f, struct r
     copy_integer(member(f, "checkpoint", "position"), row->cells[COLUMN_POSITION], CELL_MAX);
     copy_lag(f, row->cells[COLUMN_LAG], CELL_MAX);
     copy_waiting(f, row->cells[COLUMN_WAITING], CELL_MAX);
+    copy_rate(f, row->cells[COLUMN_RATE], CELL_MAX);
 }
 
 /* Characters, not bytes; names are rarely wider than one column each. */
@@ -274,6 +285,18 @@ static void put_culprit(const struct penstock_view *view, const json_t *f) {
     fputc('\n', view->out);
 }
 
+/* Mode gaps: positions that were not seen. */
+static void put_gaps(const struct penstock_view *view, const json_t *f) {
+    const json_t *gaps = member(f, "source", "gaps");
+    if (!json_is_object(gaps))
+        return;
+    put_label(view, "gaps");
+    put_integer(view, "", json_object_get(gaps, "open"));
+    put_integer(view, " open, ", json_object_get(gaps, "dead"));
+    put_integer(view, " dead and looked at, ", json_object_get(gaps, "dropped"));
+    fputs(" given up early\n", view->out);
+}
+
 static void put_ends(const struct penstock_view *view, const json_t *f) {
     put_label(view, "source");
     put_text(view, "", member(f, "source", "connection"));
@@ -305,6 +328,9 @@ static void put_progress(const struct penstock_view *view, const json_t *f) {
     put_integer(view, ", oldest position ", member(f, "lag", "oldest_position"));
     copy_waiting(f, text, sizeof text);
     fprintf(view->out, ", %s waiting\n", text);
+    put_label(view, "rate");
+    copy_rate(f, text, sizeof text);
+    fprintf(view->out, "%s\n", text);
 }
 
 static void put_window(const struct penstock_view *view, const json_t *f) {
@@ -315,7 +341,9 @@ static void put_window(const struct penstock_view *view, const json_t *f) {
     put_integer(view, " of ", member(f, "window", "max_bytes"));
     put_integer(view, " bytes, ", member(f, "window", "unsaved"));
     put_integer(view, " of ", member(f, "window", "max_unsaved"));
-    fputs(" unsaved\n", view->out);
+    put_integer(view, " unsaved, ", member(f, "window", "held"));
+    put_integer(view, " held, ", member(f, "window", "followers"));
+    fputs(" behind them\n", view->out);
 }
 
 static void put_counts(const struct penstock_view *view, const json_t *f) {
@@ -337,6 +365,7 @@ void penstock_view_forwarder(const struct penstock_view *view, const json_t *f) 
     put_line(view, "resumes", member(f, "resumes", NULL));
     put_culprit(view, f);
     put_ends(view, f);
+    put_gaps(view, f);
     put_progress(view, f);
     put_window(view, f);
     put_counts(view, f);

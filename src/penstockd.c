@@ -327,10 +327,18 @@ static size_t collect_stats(void *context, struct forwarder_stats *stats, size_t
     return fleet_copy_stats(d->fleet, stats, max);
 }
 
+static int hand_over_command(void *context, size_t which, const struct mail *mail) {
+    struct daemon *d = context;
+    return fleet_command(d->fleet, which, mail);
+}
+
 static int start_server(struct daemon *d) {
     struct server_options options = {
-        .socket_path = d->config->status_socket,
+        .socket = {.path = d->config->status_socket, .mode = d->config->status_socket_owner_only ? 0600 : 0660,
+                   .group = d->config->status_group},
+        .metrics = d->config->status_metrics,
         .collect = collect_stats,
+        .command = hand_over_command,
         .context = d,
         .forwarders_max = FLEET_MEMBERS_MAX,
     };

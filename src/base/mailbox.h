@@ -6,12 +6,20 @@
 
 #include "base/cleanup.h"
 
-enum mail_kind { MAIL_STOP, MAIL_PAUSE, MAIL_RESUME, MAIL_WAKE };
+enum mail_kind { MAIL_STOP, MAIL_PAUSE, MAIL_RESUME, MAIL_SKIP, MAIL_WAKE };
+
+/* What comes with an operator's command. */
+struct mail_command {
+    uint64_t number; /* by which it is answered; never 0 */
+    int64_t position; /* MAIL_SKIP */
+    char who[128], reason[512];
+};
 
 /* Plain data, copied in and out. */
 struct mail {
     enum mail_kind kind;
     int64_t deadline_us; /* MAIL_STOP: CLOCK_MONOTONIC, when to give up */
+    struct mail_command command; /* MAIL_PAUSE, MAIL_RESUME, MAIL_SKIP */
 };
 
 #define MAILBOX_CAPACITY 16

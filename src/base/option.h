@@ -47,6 +47,8 @@ struct option_property_rules {
     /* value absent: it stands elsewhere ({credential: …}). 0; OPTION_E_UNKNOWN; -EINVAL with *reterr saying what is
      * allowed, which shows no secret; -ENOMEM. */
     int (*check)(struct span name, struct span value, struct error *reterr);
+    /* Taken, but worth a warning? 0; -EINVAL with *reterr: what is wrong as things are now; -ENOMEM. May be NULL. */
+    int (*doubt)(struct span name, struct span value, struct error *reterr);
     /* Never shown, and warned about when it stands in the file. */
     bool (*secret)(struct span name);
     /* Number i of the names there are, for "did you mean"; NULL behind the last. */

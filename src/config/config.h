@@ -65,6 +65,8 @@ struct config {
     struct config_forwarder *forwarders;
     size_t forwarder_count;
     char *status_socket;
+    int status_socket_owner_only; /* mode 0600 instead of 0660 */
+    char *status_group, *status_metrics; /* NULL: not given */
     int64_t health_max_age_us;
     int64_t stop_timeout_us;
     char *checkpoint_schema; /* checkpoint: {schema: penstock, create: false} */

@@ -55,6 +55,8 @@ static void check_place(const struct config_forwarder *old, const struct config_
 static void check_daemon(const struct config *old, const struct config *new, struct diag_place place, struct diag *diag) {
     const struct kept kept[] = {
         {.key = "status.socket", .old = old->status_socket, .new = new->status_socket},
+        {.key = "status.group", .old = old->status_group, .new = new->status_group},
+        {.key = "status.metrics", .old = old->status_metrics, .new = new->status_metrics},
         {.key = "checkpoint.schema", .old = old->checkpoint_schema, .new = new->checkpoint_schema},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(kept); i++)

@@ -69,6 +69,14 @@ static int warn_of_passwords(const struct option *table, const void *options, co
     return 0;
 }
 
+/* Where that key stands; of one with a dot that stands for a mapping, its value. */
+static struct diag_place place_of(const struct yaml_node *mapping, const char *key) {
+    const struct yaml_node *node = NULL, *value = key ? yaml_find(mapping, key, &node) : NULL;
+    if (key && !value)
+        node = schema_find(mapping, key);
+    return node ? node->place : mapping->place;
+}
+
 static int read_options(struct config_connection *c, const struct yaml_node *mapping, struct diag *diag) {
     const struct option *table = c->sink ? c->sink->connection_table : pgconn_options_table;
     void *options = c->sink ? c->sink_connection : &c->postgresql;
@@ -81,13 +89,14 @@ static int read_options(struct config_connection *c, const struct yaml_node *map
     if (r != 0 || diag_count(diag, DIAG_ERROR) > errors)
         return r;
     struct error error;
+    const char *key = NULL;
     if (c->sink)
-        r = c->sink->check_connection ? c->sink->check_connection(options, &error) : 0;
+        r = c->sink->check_connection ? c->sink->check_connection(options, &key, &error) : 0;
     else
         r = pgconn_check_options(options, &error);
     if (r != -EINVAL)
         return r;
-    diag_add(diag, DIAG_ERROR, mapping->place, "%s: %s", schema.name, error.text);
+    diag_add(diag, DIAG_ERROR, place_of(mapping, key), "%s: %s", schema.name, error.text);
     return 0;
 }
 

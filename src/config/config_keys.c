@@ -2,8 +2,10 @@
 #include "config/config_keys.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "event/attribute.h"
 
@@ -19,6 +21,16 @@ static int check_socket(struct span text, struct error *reterr) {
     if (text.len > 0 && text.data[0] == '/' && text.len <= max)
         return 0;
     return refuse(reterr, "not a socket's path; an absolute path of at most 107 bytes is allowed (unix(7))");
+}
+
+static int check_group(struct span text, struct error *reterr) {
+    return text.len > 0 ? 0 : refuse(reterr, "not a group; the name of one is allowed");
+}
+
+static int check_metrics(struct span text, struct error *reterr) {
+    struct sockaddr_storage address;
+    socklen_t len;
+    return address_parse(text, &address, &len, reterr);
 }
 
 /* PostgreSQL cuts longer identifiers in silence (NAMEDATALEN). */
@@ -78,16 +90,19 @@ static const struct schema_later added_file_later[] = {
 const struct config_keys config_keys_file = {"", "the file", file_table, file_others, NULL};
 const struct config_keys config_keys_added_file = {"", "a file in conf.d", NULL, added_file_others, added_file_later};
 
+static const char *const socket_modes[] = {"0660", "0600", NULL};
 static const struct option status_table[] = {
     {.key = "socket", .kind = OPTION_TEXT, OF_CONFIG(status_socket), .fallback = CONFIG_DEFAULT_SOCKET,
      .summary = "where penstock status and probes ask", .check = check_socket},
+    {.key = "mode", .kind = OPTION_CHOICE, OF_CONFIG(status_socket_owner_only), .fallback = "0660", .choices = socket_modes,
+     .summary = "who may connect there: owner and group, or the owner alone"},
+    {.key = "group", .kind = OPTION_TEXT, OF_CONFIG(status_group),
+     .summary = "the group that the socket belongs to, if not the daemon's own", .check = check_group},
+    {.key = "metrics", .kind = OPTION_TEXT, OF_CONFIG(status_metrics),
+     .summary = "where metrics and status can be read over TCP too, without commands", .check = check_metrics},
     OPTION_END,
 };
-static const struct schema_later status_later[] = {
-    {"metrics", "metrics over TCP do not exist yet; the status socket has the figures"},
-    {NULL, NULL},
-};
-const struct config_keys config_keys_status = {"status", "status", status_table, NULL, status_later};
+const struct config_keys config_keys_status = {"status", "status", status_table, NULL, NULL};
 
 static const struct option health_table[] = {
     {.key = "max_age", .kind = OPTION_DURATION, OF_CONFIG(health_max_age_us), .fallback = "60s",

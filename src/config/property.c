@@ -62,6 +62,17 @@ static int add(const struct option *o, const struct yaml_node *key, const struct
     return p->name ? 0 : -ENOMEM;
 }
 
+/* Such as a file that isn't there: it may come before it is needed. */
+static int warn(const struct option *o, const struct yaml_node *key, const struct yaml_node *value, struct diag *diag) {
+    struct error error;
+    if (!o->properties->doubt || value->kind != YAML_SCALAR)
+        return 0;
+    int r = o->properties->doubt(yaml_text(key), yaml_text(value), &error);
+    if (r == -EINVAL)
+        diag_add(diag, DIAG_WARNING, value->place, "%.100s: %s", key->text, error.text);
+    return r == -EINVAL ? 0 : r;
+}
+
 int property_read(const struct option *o, const char *mapping, const struct yaml_node *key,
                   const struct yaml_node *value, struct diag *diag, struct option_properties *properties) {
     struct error error;
@@ -79,6 +90,8 @@ int property_read(const struct option *o, const char *mapping, const struct yaml
                  "{file: PATH} or {env: NAME}",
                  key->text);
     else if (r == 0)
-        return add(o, key, value, diag, properties);
+        r = add(o, key, value, diag, properties);
+    if (r == 0)
+        r = warn(o, key, value, diag);
     return r == -ENOMEM ? r : 0;
 }

@@ -143,6 +143,8 @@ static void wait_for_retry(struct flow *f, struct slot *s, uint16_t bit, int64_t
 static void note_outcome(struct flow *f, struct slot *s, uint16_t bit, enum flow_outcome outcome, int64_t now_us) {
     ASSERT(s->flying & bit);
     s->flying &= (uint16_t)~bit;
+    if (s->given_up)
+        return;
     switch (outcome) {
     case FLOW_CONFIRMED:
         break;
@@ -217,6 +219,26 @@ void flow_pause(struct flow *f, int64_t now_us, bool paused) {
     (void)now_us;
     if (!is_stopping(f))
         f->run = paused ? RUN_PAUSED : RUN_ON;
+}
+
+uint64_t flow_skip(struct flow *f, int64_t now_us) {
+    uint32_t slot = window_oldest(f->window);
+    ASSERT(f->database == DATABASE_UP);
+    ASSERT(slot != WINDOW_NONE);
+    struct slot *s = &f->slots[slot];
+    s->given_up = true;
+    s->todo = s->failed = s->rejected = 0;
+    order_give_up(f->order, slot);
+    uint64_t seq = s->seq;
+    if (!s->flying) {
+        order_settle(f->order, slot);
+        settle(f, slot, now_us);
+    }
+    return seq;
+}
+
+bool flow_is_saved(const struct flow *f, uint64_t seq) {
+    return window_saved_seq(f->window) > seq;
 }
 
 void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us) {

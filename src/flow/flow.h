@@ -70,8 +70,7 @@ void flow_database_down(struct flow *f, int64_t now_us);
 uint32_t flow_next_slot(const struct flow *f);
 /* A row that was asked for. */
 void flow_add(struct flow *f, int64_t now_us, const struct flow_event *event);
-/* The place has moved without an event: filtered row, end of page, empty page.
- * `rows`: how many rows it passed (0: nothing that needs a save). */
+/* The place has moved without an event (filtered row, end of page), past `rows` rows (0: nothing that needs a save). */
 void flow_mark(struct flow *f, int64_t now_us, struct flow_mark mark, uint32_t rows);
 /* The read that was wanted has ended; caught_up: nothing more was there. */
 void flow_read_done(struct flow *f, int64_t now_us, bool caught_up);
@@ -101,9 +100,13 @@ void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 void flow_saved(struct flow *f, int64_t now_us);
 void flow_save_failed(struct flow *f, int64_t now_us); /* try again */
 void flow_pause(struct flow *f, int64_t now_us, bool paused);
-/* No new reads, no new events on their way but those before one that is, no further
- * attempt of one that failed: what is under way (all destinations of an event that has started, while
- * the sink is up) settles and is saved until the deadline. */
+/* Gives up the oldest event; asserts that there is one. It settles when nothing of it is
+ * on the wire any more, whatever the sink answers. Returns its number by arrival. */
+uint64_t flow_skip(struct flow *f, int64_t now_us);
+/* Is that event behind the saved checkpoint? Until the database is down. */
+bool flow_is_saved(const struct flow *f, uint64_t seq);
+/* No new reads, no new events on their way but those before one that is, no further attempt of one that failed: what
+ * is under way (all destinations of a started event, while the sink is up) settles and is saved until the deadline. */
 void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us);
 
 /* Wants. ---------------------------------------------------------------- */
@@ -120,7 +123,7 @@ struct flow_want {
     enum flow_want_kind kind;
     uint32_t events;
     uint64_t bytes;
-    uint64_t token;
+    uint64_t token;   /* its lower half is a number below sink_in_flight, no other's until its outcome */
     uint32_t slot;
     uint16_t destination;
     struct flow_mark mark;

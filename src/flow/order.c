@@ -298,15 +298,27 @@ static void free_key(struct order *o, uint32_t number) {
     o->free_key = number;
 }
 
+void order_give_up(struct order *o, uint32_t slot) {
+    struct slot *s = &o->slots[slot];
+    struct key *k = &o->keys[s->key];
+    ASSERT(!(s->todo | s->failed | s->rejected));
+    ASSERT(!s->queued || k->head == slot); /* nothing of its key is older */
+    if (!s->queued)
+        return;
+    pop(o, k);
+    if (s->flying)
+        arrange(o, s->key);
+}
+
 void order_settle(struct order *o, uint32_t slot) {
     struct slot *s = &o->slots[slot];
     struct key *k = &o->keys[s->key];
     ASSERT(!s->queued);
-    ASSERT(s->started);
+    ASSERT(s->started || s->holds);
     o->followers -= followers_of(k);
     k->events--;
-    k->started--;
-    o->started--;
+    k->started -= s->started;
+    o->started -= s->started;
     if (s->holds) {
         k->held--;
         o->held--;

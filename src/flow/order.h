@@ -31,7 +31,9 @@ void order_stop_starting(struct order *o);
 void order_add(struct order *o, uint32_t slot, const struct flow_event *event);
 /* Something of it is to be submitted again, or waits, or was rejected. */
 void order_requeue(struct order *o, uint32_t slot);
-/* All of it has settled. */
+/* Of the oldest open event: nothing of it is to be submitted any more; its key waits for what is on the wire. */
+void order_give_up(struct order *o, uint32_t slot);
+/* All of it has settled, or was given up. */
 void order_settle(struct order *o, uint32_t slot);
 /* Whose time has come goes again. */
 void order_wake(struct order *o, int64_t now_us);

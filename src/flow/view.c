@@ -75,6 +75,8 @@ static const char *slots_broken(const struct flow *f) {
         const struct slot *s = &f->slots[i];
         if (!s->open)
             continue;
+        if (s->given_up && (s->todo | s->failed | s->rejected || !s->flying))
+            return "of an event that was given up only what is on the wire is left";
         if (s->queued != ((s->todo | s->failed | s->rejected) != 0 || s->verdict == FLOW_HOLD))
             return "an event with something to submit is queued";
         if (s->verdict == FLOW_DELIVER && !(s->todo | s->flying | s->failed | s->rejected))

@@ -38,6 +38,7 @@ struct slot {
     uint16_t rejected; /* waits for an operator */
     bool open;
     bool started; /* was submitted at least once */
+    bool given_up; /* by an operator: what is on the wire is its last attempt */
     bool queued;
     bool holds; /* keeps later events of its key from going */
 };

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/log.h"
 #include "forwarder/checkpoint_sql.h"
+#include "forwarder/tables_look.h"
 
-#define NOTE_MAX_BYTES 16384
+#define SCHEMA_SQL_MAX_BYTES 16384
 #define TEXT_MAX_BYTES 1024 /* of owner and system identifier */
 
 enum task {
@@ -21,6 +21,7 @@ enum task {
     TASK_CREATE,
     TASK_SAVE,
     TASK_CANCEL,
+    TASK_COMMAND,
 };
 
 struct checkpoint {
@@ -33,12 +34,8 @@ struct checkpoint {
 
     enum task task;
     bool any_row; /* the statement has returned one */
-    bool absent; /* there is no table */
-    bool made;   /* and it was tried to make it, in this inspection */
-    bool missing;
-    struct error missing_error;
-    char server[PGCONN_SERVER_MAX], server_identifier[24];
-    struct buf note;
+    struct tables_look look;
+    bool made; /* it was tried to make the tables, in this inspection */
 
     bool has_row;
     bool taken; /* owner and epoch of the row are ours */
@@ -46,13 +43,14 @@ struct checkpoint {
     struct buf cursor, system_identifier, row_owner, retained[3];
     struct buf saving; /* the cursor that becomes the row's when the save succeeds */
     int64_t saving_position, saving_epoch;
+    bool commanded_paused;
 };
 
 /* Making. ------------------------------------------------------------------- */
 
 static int init(struct checkpoint *c, const char *forwarder, const char *schema, const char *owner) {
     c->schema = BUF_INIT(4096);
-    c->note = BUF_INIT(NOTE_MAX_BYTES);
+    tables_look_init(&c->look);
     c->cursor = c->saving = c->retained[0] = c->retained[1] = c->retained[2] = BUF_INIT(CHECKPOINT_CURSOR_MAX);
     c->system_identifier = c->row_owner = BUF_INIT(TEXT_MAX_BYTES);
     c->forwarder = strdup(forwarder);
@@ -85,9 +83,10 @@ int checkpoint_new(const char *forwarder, const char *schema, bool create, const
 void checkpoint_free(struct checkpoint *c) {
     if (!c)
         return;
-    struct buf *all[] = {&c->schema, &c->note,        &c->cursor,      &c->system_identifier, &c->row_owner,
+    struct buf *all[] = {&c->schema, &c->cursor,      &c->system_identifier, &c->row_owner,
                          &c->saving, &c->retained[0], &c->retained[1], &c->retained[2]};
     checkpoint_sql_done(&c->sql);
+    tables_look_done(&c->look);
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     free(c->forwarder);
@@ -115,16 +114,16 @@ const struct checkpoint_row *checkpoint_row(const struct checkpoint *c) {
 }
 
 const char *checkpoint_server(const struct checkpoint *c) {
-    return c->server;
+    return c->look.server;
 }
 
 const char *checkpoint_note(const struct checkpoint *c) {
-    return c->note.len ? c->note.data : "";
+    return c->look.note.len ? c->look.note.data : "";
 }
 
 /* Statements. --------------------------------------------------------------- */
 
-enum { OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016 };
+enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016, OID_JSONB = 3802 };
 
 #define NUMBER_SIZE 24
 
@@ -210,12 +209,29 @@ int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
     return start(c, TASK_CANCEL, "cancel", "SELECT pg_cancel_backend($1)", params, ARRAY_LENGTH(params), now_us);
 }
 
+int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) {
+    char epoch[NUMBER_SIZE];
+    ASSERT(c->has_row);
+    ASSERT(!(command->pauses && command->resumes));
+    c->commanded_paused = command->pauses || (c->row.paused && !command->resumes);
+    struct span paused = command->pauses ? SPAN_LITERAL("true") : command->resumes ? SPAN_LITERAL("false") : SPAN_ABSENT;
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
+                                    text_param(c->row.owner),
+                                    number_param(c->row.epoch, epoch),
+                                    {paused, OID_BOOL},
+                                    text_param(span_of(command->name)),
+                                    text_param(span_of(command->who)),
+                                    text_param(span_of(command->reason)),
+                                    {span_of(command->before), OID_JSONB},
+                                    {span_of(command->after), OID_JSONB}};
+    return start(c, TASK_COMMAND, NULL, c->sql.command.data, params, ARRAY_LENGTH(params), now_us);
+}
+
 /* Inspecting. --------------------------------------------------------------- */
 
 static int look(struct checkpoint *c, int64_t now_us) {
     struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(checkpoint_sql_columns))};
-    c->missing = false;
-    buf_clear(&c->note);
+    tables_look_clear(&c->look);
     return start(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
 }
 
@@ -225,55 +241,12 @@ int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
 }
 
 static int make(struct checkpoint *c, int64_t now_us) {
-    CLEANUP(buf_done) struct buf sql = BUF_INIT(NOTE_MAX_BYTES);
+    CLEANUP(buf_done) struct buf sql = BUF_INIT(SCHEMA_SQL_MAX_BYTES);
     int r = checkpoint_add_schema_sql(span_of(c->schema_name), SPAN_ABSENT, SPAN_ABSENT, &sql);
     if (r == 0)
         r = buf_terminate(&sql);
     c->made = true;
     return r ? r : start(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
-}
-
-/* `what` with its mend, for both the error and the note. */
-static void miss(struct checkpoint *c, const char *format, ...) PRINTF_LIKE(2, 3);
-
-static void miss(struct checkpoint *c, const char *format, ...) {
-    char text[ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    c->missing = true;
-    error_set(&c->missing_error, ERROR_CONFIG, "%s", text);
-    if (buf_addf(&c->note, "%s", text) != 0 || buf_terminate(&c->note) != 0)
-        buf_clear(&c->note);
-}
-
-static void miss_rights(struct checkpoint *c, struct span role) {
-    CLEANUP(buf_done) struct buf quoted = BUF_INIT(1024);
-    const char *schema = c->schema.data;
-    if (pgconn_quote_identifier(role, &quoted) != 0 || buf_terminate(&quoted) != 0)
-        quoted.data = NULL;
-    const char *name = quoted.data ? quoted.data : "ROLE";
-    miss(c, "role %s may not read and write the tables of schema %s: GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT, INSERT, UPDATE, "
-         "DELETE ON %s.checkpoint, %s.gap TO %s;", name, schema, schema, name, schema, schema, name);
-}
-
-static void look_at(struct checkpoint *c) {
-    struct span server = pgconn_value(c->keep, 1), role = pgconn_value(c->keep, 2), lacking = pgconn_value(c->keep, 5);
-    snprintf(c->server, sizeof c->server, "%.*s", SPAN_ARGS(server));
-    snprintf(c->server_identifier, sizeof c->server_identifier, "%.*s", SPAN_ARGS(pgconn_value(c->keep, 6)));
-    bool no_row = span_absent(pgconn_value(c->keep, 3)), no_gaps = span_absent(pgconn_value(c->keep, 7));
-    c->absent = no_row || no_gaps;
-    if (span_is(pgconn_value(c->keep, 0), "t"))
-        miss(c, "the server is in recovery (a standby): connect to the primary");
-    else if (c->absent)
-        miss(c, "there is no table %s.%s: run what `penstock schema --role %.*s` prints, or set checkpoint: {create: true}",
-             c->schema.data, no_row ? "checkpoint" : "gap", SPAN_ARGS(role));
-    else if (!span_absent(lacking))
-        miss(c, "table %s.checkpoint is not Penstock's or of another version: it lacks %.*s; name another schema", c->schema.data,
-             SPAN_ARGS(lacking));
-    else if (!span_is(pgconn_value(c->keep, 4), "t"))
-        miss_rights(c, role);
 }
 
 /* What came of it. ---------------------------------------------------------- */
@@ -324,7 +297,7 @@ static int read_answer(struct checkpoint *c) {
     c->any_row = true;
     switch (c->task) {
     case TASK_LOOK:
-        look_at(c);
+        tables_look_read(&c->look, c->keep, c->schema.data);
         return 0;
     case TASK_PEEK:
     case TASK_LOAD:
@@ -332,6 +305,7 @@ static int read_answer(struct checkpoint *c) {
         return read_row(c);
     case TASK_SAVE:
     case TASK_CANCEL:
+    case TASK_COMMAND:
     case TASK_MAKE:
     case TASK_NONE:
         break;
@@ -350,26 +324,28 @@ static enum checkpoint_signal lose(struct error *reterr) {
 }
 
 static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, struct error *reterr) {
-    if (c->missing && c->absent && c->may_create && !c->made) {
+    if (c->look.missing && c->look.absent && c->may_create && !c->made) {
         int r = make(c, now_us);
         return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : lose(reterr);
     }
-    if (!c->missing) {
+    if (!c->look.missing) {
         int r = load(c, TASK_PEEK, now_us);
         return r == 0 ? CHECKPOINT_NONE : lose(reterr);
     }
-    *reterr = c->missing_error;
+    *reterr = c->look.error;
     return CHECKPOINT_MISSING;
 }
 
 /* Positions and transaction ids mean nothing in another cluster. */
 static bool is_foreign(struct checkpoint *c) {
-    if (!c->has_row || span_is(c->row.system_identifier, c->server_identifier))
+    if (!c->has_row || span_is(c->row.system_identifier, c->look.server_identifier))
         return false;
-    miss(c, "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this server's %s); "
-         "after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded --reason TEXT; after a dump and "
-         "restore: penstock rebase %s --position N --reason TEXT, N the last position that counts as sent", c->forwarder,
-         SPAN_ARGS(c->row.system_identifier), c->server_identifier, c->forwarder, c->forwarder);
+    tables_look_miss(&c->look,
+                     "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this "
+                     "server's %s); after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded --reason "
+                     "TEXT; after a dump and restore: penstock rebase %s --position N --reason TEXT, N the last position that "
+                     "counts as sent",
+                     c->forwarder, SPAN_ARGS(c->row.system_identifier), c->look.server_identifier, c->forwarder, c->forwarder);
     c->has_row = false;
     return true;
 }
@@ -379,13 +355,13 @@ static enum checkpoint_signal end_peek(struct checkpoint *c, struct error *reter
     c->has_row = false; /* what counts is what is loaded later */
     if (!foreign)
         return CHECKPOINT_INSPECTED;
-    *reterr = c->missing_error;
+    *reterr = c->look.error;
     return CHECKPOINT_MISSING;
 }
 
 static enum checkpoint_signal end_load(struct checkpoint *c, struct error *reterr) {
     if (is_foreign(c)) {
-        *reterr = c->missing_error;
+        *reterr = c->look.error;
         return CHECKPOINT_MISSING;
     }
     return c->has_row ? CHECKPOINT_LOADED : CHECKPOINT_ABSENT;
@@ -398,13 +374,23 @@ static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, s
     return r == 0 ? CHECKPOINT_NONE : lose(reterr);
 }
 
+static enum checkpoint_signal refuse(struct checkpoint *c, struct error *reterr) {
+    c->has_row = false;
+    error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
+              "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
+    return CHECKPOINT_REFUSED;
+}
+
+static enum checkpoint_signal end_command(struct checkpoint *c, struct error *reterr) {
+    if (!c->any_row)
+        return refuse(c, reterr);
+    c->row.paused = c->commanded_paused;
+    return CHECKPOINT_COMMANDED;
+}
+
 static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reterr) {
-    if (!c->any_row) {
-        c->has_row = false;
-        error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
-                  "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
-        return CHECKPOINT_REFUSED;
-    }
+    if (!c->any_row)
+        return refuse(c, reterr);
     struct buf older = c->cursor;
     c->cursor = c->saving;
     c->saving = older;
@@ -432,6 +418,8 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
         return end_save(c, reterr);
     case TASK_CANCEL:
         return CHECKPOINT_CANCELLED;
+    case TASK_COMMAND:
+        return end_command(c, reterr);
     case TASK_NONE:
         break;
     }
@@ -451,15 +439,17 @@ static bool made_by_another(const struct checkpoint *c) {
 static enum checkpoint_signal on_failed(struct checkpoint *c, enum task task, int64_t now_us, struct error *reterr) {
     if (task == TASK_CANCEL)
         return CHECKPOINT_CANCELLED; /* the backend is gone, or not ours to cancel: the read just ends later */
+    if (task == TASK_COMMAND)
+        return CHECKPOINT_COMMAND_FAILED;
     if (task != TASK_MAKE)
         return CHECKPOINT_FAILED;
     if (made_by_another(c))
         return look(c, now_us) == 0 ? CHECKPOINT_NONE : lose(reterr);
     error_prefix(reterr, "%s.checkpoint is not there and can't be made (create: true)", c->schema.data);
-    buf_clear(&c->note);
-    if (buf_addf(&c->note, "%s: give the role CREATE on the database, or run what `penstock schema` prints as one that has it",
-                 reterr->text) != 0 || buf_terminate(&c->note) != 0)
-        buf_clear(&c->note);
+    buf_clear(&c->look.note);
+    if (buf_addf(&c->look.note, "%s: give the role CREATE on the database, or run what `penstock schema` prints as one that has it",
+                 reterr->text) != 0 || buf_terminate(&c->look.note) != 0)
+        buf_clear(&c->look.note);
     return CHECKPOINT_MISSING;
 }
 

@@ -37,6 +37,16 @@ int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position
  * table gap (NULL: nothing) changes with it, or not at all. Asserts a loaded row. */
 int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
                     int64_t now_us) MUST_CHECK;
+/* What an operator has commanded. Borrowed until its signal. */
+struct checkpoint_command {
+    const char *name; /* as it stands in the journal */
+    const char *who, *reason;
+    const char *before, *after; /* JSON, for the journal; NULL: nothing to say */
+    bool pauses, resumes;
+};
+/* Writes it to the row and to the journal, in one transaction, on the condition that
+ * owner and epoch are as loaded or saved last. Asserts a loaded row. */
+int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) MUST_CHECK;
 /* pg_cancel_backend on the tail's pid. */
 int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) MUST_CHECK;
 
@@ -49,6 +59,8 @@ enum checkpoint_signal {
     CHECKPOINT_SAVED,
     CHECKPOINT_REFUSED,   /* the row is another's, or has moved: *reterr; never saved again without a load */
     CHECKPOINT_CANCELLED,
+    CHECKPOINT_COMMANDED,
+    CHECKPOINT_COMMAND_FAILED, /* refused by the server: *reterr; nothing of it was done */
     CHECKPOINT_FAILED,    /* the statement was refused: *reterr; the old value stands */
     CHECKPOINT_LOST,      /* the connection is gone: *reterr; whether it was saved only a load can tell */
 };

@@ -53,8 +53,17 @@ static int write_save_gaps(struct buf *b, const char *schema) {
                             " SELECT true FROM saved", schema, schema);
 }
 
+static int write_command(struct buf *b, const char *schema) {
+    return buf_addf(b,
+                    "WITH done AS (UPDATE %s.checkpoint SET paused = coalesce($4, paused)"
+                    " WHERE forwarder = $1 AND owner = $2 AND epoch = $3 RETURNING true),"
+                    " noted AS (INSERT INTO %s.journal (forwarder, command, who, reason, before, after)"
+                    " SELECT $1, $5, $6, $7, $8, $9 FROM done) SELECT true FROM done",
+                    schema, schema);
+}
+
 int checkpoint_sql_init(struct checkpoint_sql *s, const char *schema) {
-    s->load = s->create = s->save = s->save_gaps = BUF_INIT(8192);
+    s->load = s->create = s->save = s->save_gaps = s->command = BUF_INIT(8192);
     int r = write_load(&s->load, schema);
     if (r == 0) /* a row that was deleted may have left some of its gaps behind */
         r = buf_addf(&s->create,
@@ -67,7 +76,9 @@ int checkpoint_sql_init(struct checkpoint_sql *s, const char *schema) {
         r = buf_addf(&s->save, save_format, schema);
     if (r == 0)
         r = write_save_gaps(&s->save_gaps, schema);
-    struct buf *all[] = {&s->load, &s->create, &s->save, &s->save_gaps};
+    if (r == 0)
+        r = write_command(&s->command, schema);
+    struct buf *all[] = {&s->load, &s->create, &s->save, &s->save_gaps, &s->command};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);
     return r;
@@ -78,4 +89,5 @@ void checkpoint_sql_done(struct checkpoint_sql *s) {
     buf_done(&s->create);
     buf_done(&s->save);
     buf_done(&s->save_gaps);
+    buf_done(&s->command);
 }

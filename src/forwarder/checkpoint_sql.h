@@ -21,6 +21,9 @@ struct checkpoint_sql {
      * and cursor that must stand there: then true is returned. */
     struct buf save;
     struct buf save_gaps; /* $9 to $12: struct source_changes, all of it or nothing */
+    /* $2 and $3 owner and epoch that must stand there, $4 paused (NULL: as it is), $5
+     * to $9 command, who, reason, before, after for the journal: both or nothing. */
+    struct buf command;
 };
 
 /* `schema` is quoted. 0; -ENOMEM. To be done in either case. */

@@ -3,10 +3,9 @@
 
 #include <errno.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "forwarder/checkpoint.h"
+#include "forwarder/database_state.h"
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
@@ -15,50 +14,6 @@
 /* Connections that have lived so long were no failed attempt: waits begin at their
  * least again. Else what fails with each read would be read, and sent, ten times a second. */
 #define STEADY_US (5 * CLOCK_US_PER_S)
-
-/* The steps in their order; each waits for the one signal that leads on. */
-enum phase {
-    PHASE_CLOSED, /* until retry_at_us */
-    PHASE_KEEP_DIAL,
-    PHASE_KEEP_INSPECT,
-    PHASE_TAIL_DIAL,
-    PHASE_TAIL_INSPECT,
-    PHASE_LOAD,
-    PHASE_OPEN,
-    PHASE_CREATE,
-    PHASE_UP,
-};
-
-struct database {
-    const struct forwarder_options *options;
-    struct pgconn *keep, *tail;
-    bool keep_due, tail_due; /* poll has said something of it since its last work */
-    struct checkpoint *checkpoint;
-    struct source *source;
-    enum phase phase;
-    struct backoff backoff;
-    int64_t retry_at_us;
-    int64_t up_since_us;
-
-    bool new_checkpoint;
-    int64_t checkpoint_position;
-    bool save_wanted; /* asked for; waits until keep is free */
-    struct source_mark save_mark;
-    int64_t save_position;
-    int64_t save_after_us; /* one that was refused is sent again at a slower pace than it is wanted */
-    bool save_gone;   /* its place was given up meanwhile: database_next reports it */
-    bool saving;
-    int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
-
-    bool missing; /* our tables or rights: said together with what the event table lacks */
-    struct error missing_error;
-    struct buf note;
-
-    bool lost; /* a call has failed: database_next reports it */
-    struct error lost_error;
-    uint64_t ups, writes;
-    struct buf cursor;
-};
 
 static const struct backoff_options reconnect_backoff = {
     .initial_us = 100 * CLOCK_US_PER_MS, .max_us = 10 * CLOCK_US_PER_S, .multiplier = 2.0};
@@ -135,6 +90,7 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
     d->save_wanted = d->save_gone = d->saving = false;
+    d->command = NULL;
     d->cancel_pid = 0;
     d->lost = false;
 }
@@ -257,6 +213,10 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         d->saving = false;
         d->save_after_us = now_us + SAVE_AGAIN_US;
         return DATABASE_SAVE_FAILED;
+    case CHECKPOINT_COMMANDED:
+        return DATABASE_COMMANDED;
+    case CHECKPOINT_COMMAND_FAILED:
+        return DATABASE_COMMAND_FAILED;
     case CHECKPOINT_LOST:
         return go_down(d, now_us);
     }
@@ -327,6 +287,10 @@ static void use_keep(struct database *d, int64_t now_us) {
         int pid = d->cancel_pid;
         d->cancel_pid = 0;
         note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
+    } else if (d->command) {
+        const struct checkpoint_command *command = d->command;
+        d->command = NULL;
+        note_failure(d, checkpoint_command(d->checkpoint, command, now_us), "writing a command down");
     } else if (d->save_wanted && now_us >= d->save_after_us) {
         start_save(d, now_us);
     }
@@ -420,6 +384,13 @@ void database_save(struct database *d, struct source_mark mark, int64_t position
     use_keep(d, now_us);
 }
 
+void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->command);
+    d->command = command;
+    use_keep(d, now_us);
+}
+
 void database_drop(struct database *d, const char *why) {
     d->lost = true;
     error_set(&d->lost_error, ERROR_RETRY, "%s", why);
@@ -427,67 +398,4 @@ void database_drop(struct database *d, const char *why) {
 
 void database_release(struct database *d, uint64_t oldest_target) {
     source_release(d->source, oldest_target);
-}
-
-const struct row *database_row(const struct database *d) {
-    return source_row(d->source);
-}
-
-struct source_mark database_row_mark(const struct database *d) {
-    return source_row_mark(d->source);
-}
-
-bool database_caught_up(const struct database *d) {
-    return source_caught_up(d->source);
-}
-
-uint64_t database_dropped(const struct database *d) {
-    return source_dropped(d->source);
-}
-
-bool database_connected(const struct database *d) {
-    return d->phase == PHASE_UP;
-}
-
-int64_t database_busy_since_us(const struct database *d) {
-    int64_t keep_us = pgconn_busy_since_us(d->keep), tail_us = pgconn_busy_since_us(d->tail);
-    return keep_us < tail_us ? keep_us : tail_us;
-}
-
-const char *database_note(const struct database *d) {
-    if (d->phase == PHASE_UP)
-        return source_note(d->source);
-    return d->note.len > 0 ? d->note.data : "";
-}
-
-int64_t database_next_attempt_us(const struct database *d) {
-    return d->phase == PHASE_CLOSED ? d->retry_at_us : CLOCK_NEVER;
-}
-
-int64_t database_checkpoint_position(const struct database *d) {
-    return d->checkpoint_position;
-}
-
-int64_t database_epoch(const struct database *d) {
-    return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->epoch : 0;
-}
-
-bool database_new_checkpoint(const struct database *d) {
-    return d->new_checkpoint;
-}
-
-uint64_t database_reconnects(const struct database *d) {
-    return d->ups > 1 ? d->ups - 1 : 0;
-}
-
-uint64_t database_writes(const struct database *d) {
-    return d->writes;
-}
-
-const char *database_mode(const struct database *d) {
-    return source_mode(d->source);
-}
-
-const struct source *database_source(const struct database *d) {
-    return d->source;
 }

@@ -33,6 +33,8 @@ enum database_signal {
     DATABASE_DROPPED,   /* database_dropped: that target can't be saved any more */
     DATABASE_SAVED,
     DATABASE_SAVE_FAILED, /* *reterr; the old value stands */
+    DATABASE_COMMANDED,
+    DATABASE_COMMAND_FAILED, /* *reterr; nothing of it was done */
 };
 
 /* One fact at a time, until DATABASE_NONE. */
@@ -49,6 +51,10 @@ bool database_notified(struct database *d);
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
 /* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us);
+/* Only while up, one at a time: DATABASE_COMMANDED or DATABASE_COMMAND_FAILED follows,
+ * or a signal of the end: then only the next load tells. Borrowed until then. */
+struct checkpoint_command;
+void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us);
 /* Gives both connections up: DATABASE_DOWN with `why` is the next fact. */
 void database_drop(struct database *d, const char *why);
 void database_release(struct database *d, uint64_t oldest_target);
@@ -60,6 +66,7 @@ int64_t database_busy_since_us(const struct database *d);
 const char *database_note(const struct database *d);
 int64_t database_next_attempt_us(const struct database *d); /* CLOCK_NEVER while one runs or it is up */
 int64_t database_checkpoint_position(const struct database *d); /* of the loaded or saved row; INT64_MIN: none */
+bool database_paused(const struct database *d); /* by that row */
 int64_t database_epoch(const struct database *d);
 bool database_new_checkpoint(const struct database *d); /* the row was made when this connection came up */
 uint64_t database_reconnects(const struct database *d);

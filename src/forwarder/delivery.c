@@ -34,6 +34,8 @@ struct delivery {
     const struct forwarder_options *options;
     struct flow *flow;
     struct forwarder_counts *counts;
+    struct forwarder_times *times;
+    int64_t *handed_us; /* to the sink, by the number in the token */
     struct sink *sink;
     struct slot *slots;
     uint32_t slot_count;
@@ -75,13 +77,15 @@ static int open_sink(struct delivery *d, struct guard *guard, uint64_t seed) {
 }
 
 int delivery_new(const struct forwarder_options *o, struct flow *flow, struct guard *guard,
-                 struct forwarder_counts *counts, uint64_t seed, struct delivery **ret_delivery) {
+                 struct forwarder_counts *counts, struct forwarder_times *times, uint64_t seed,
+                 struct delivery **ret_delivery) {
     struct delivery *d = calloc(1, sizeof *d);
     if (!d)
         return -ENOMEM;
     d->options = o;
     d->flow = flow;
     d->counts = counts;
+    d->times = times;
     d->hash_key = hash_key_random();
     d->order_attribute = span_of(o->order_attribute);
     destination_init(&d->destination);
@@ -90,7 +94,8 @@ int delivery_new(const struct forwarder_options *o, struct flow *flow, struct gu
     if (d->keep_bytes < EVENT_KEEP_BYTES_LEAST)
         d->keep_bytes = EVENT_KEEP_BYTES_LEAST;
     d->slots = calloc(d->slot_count, sizeof *d->slots);
-    int r = d->slots ? open_sink(d, guard, seed) : -ENOMEM;
+    d->handed_us = calloc(o->flow.sink_in_flight, sizeof *d->handed_us);
+    int r = d->slots && d->handed_us ? open_sink(d, guard, seed) : -ENOMEM;
     if (r < 0) {
         delivery_free(d);
         return r;
@@ -111,6 +116,7 @@ void delivery_free(struct delivery *d) {
         event_done(&d->slots[i].event);
         free(d->slots[i].reason);
     }
+    free(d->handed_us);
     free(d->slots);
     free(d->named);
     destination_done(&d->destination);
@@ -331,6 +337,18 @@ static void count_outcome(struct forwarder_counts *counts, enum sink_outcome_kin
     counts->retried++;
 }
 
+static uint32_t number_of(const struct delivery *d, uint64_t token) {
+    uint32_t number = (uint32_t)token;
+    ASSERT(number < d->options->flow.sink_in_flight);
+    return number;
+}
+
+static void note_times(struct delivery *d, uint64_t token, const struct event *e, int64_t now_us) {
+    histogram_add(&d->times->confirm, now_us - d->handed_us[number_of(d, token)]);
+    if (e->recorded_us != INT64_MIN)
+        histogram_add(&d->times->delivery, clock_wall_us() - e->recorded_us);
+}
+
 static void settle(struct delivery *d, uint64_t token, enum sink_outcome_kind kind, const char *reason, int64_t now_us) {
     uint32_t slot;
     uint16_t destination;
@@ -340,6 +358,8 @@ static void settle(struct delivery *d, uint64_t token, enum sink_outcome_kind ki
         d->slots[slot].failed = destination;
         set_reason(&d->slots[slot], reason ? reason : verb_of(kind));
     }
+    if (known && kind == SINK_CONFIRMED)
+        note_times(d, token, &d->slots[slot].event, now_us);
     if (known && log_wants(LOG_LEVEL_DEBUG))
         say_each(d, slot, kind);
     if (flow_outcome(d->flow, now_us, token, flow_outcome_of(kind), NULL) && kind != SINK_CONFIRMED && kind != SINK_LOST)
@@ -359,6 +379,7 @@ void delivery_submit(struct delivery *d, const struct flow_want *want, int64_t n
     switch (r) {
     case 0:
         d->counts->published++;
+        d->handed_us[number_of(d, want->token)] = now_us;
         return;
     case SINK_E_REJECTED:
         d->counts->rejected++;

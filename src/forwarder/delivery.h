@@ -8,9 +8,10 @@
  * about rows and outcomes. Belongs to the forwarder's thread; never waits. */
 struct delivery;
 
-/* Borrows all. Counts are written there. */
+/* Borrows all. Counts and times are written there. */
 int delivery_new(const struct forwarder_options *options, struct flow *flow, struct guard *guard,
-                 struct forwarder_counts *counts, uint64_t seed, struct delivery **ret_delivery) MUST_CHECK;
+                 struct forwarder_counts *counts, struct forwarder_times *times, uint64_t seed,
+                 struct delivery **ret_delivery) MUST_CHECK;
 void delivery_free(struct delivery *d);
 
 /* A row that was asked for, behind which the source stands at `mark`: into the

@@ -14,6 +14,7 @@
 #include "base/mailbox.h"
 #include "base/message_id.h"
 #include "flow/view.h"
+#include "forwarder/command.h"
 #include "forwarder/database.h"
 #include "forwarder/delivery.h"
 #include "forwarder/report.h"
@@ -34,6 +35,8 @@ struct forwarder {
     struct delivery *delivery;
     struct report *report;
     struct forwarder_counts counts;
+    struct forwarder_times times;
+    int64_t read_since_us, save_since_us; /* of the one that is under way */
 
     pthread_t thread;
     atomic_llong tick_us;
@@ -41,7 +44,7 @@ struct forwarder {
 
     bool database_up;
     uint32_t left_behind; /* events that were not behind a saved checkpoint when the database went away */
-    bool paused;
+    struct command command;
     enum state_stop stop;
     int64_t stop_deadline_us;
     bool late; /* at the end: not all that had started could be settled and saved */
@@ -77,9 +80,10 @@ static int build(struct forwarder *f) {
     if (r == 0)
         r = database_new(&f->options, f->guard, seed + 1, &f->database);
     if (r == 0)
-        r = delivery_new(&f->options, f->flow, f->guard, &f->counts, seed + 2, &f->delivery);
+        r = delivery_new(&f->options, f->flow, f->guard, &f->counts, &f->times, seed + 2, &f->delivery);
     if (r == 0)
         r = report_new(&f->options, &f->report);
+    f->command.reach = (struct command_reach){f->options.name, f->flow, f->delivery, f->database, f->report, &f->counts};
     return r;
 }
 
@@ -119,6 +123,10 @@ void forwarder_stop(struct forwarder *f, int64_t deadline_us) {
     (void)!mailbox_put(f->mailbox, &mail);
 }
 
+int forwarder_command(struct forwarder *f, const struct mail *mail) {
+    return mailbox_put(f->mailbox, mail);
+}
+
 enum forwarder_end forwarder_ended(const struct forwarder *f) {
     return (enum forwarder_end)atomic_load(&f->end);
 }
@@ -152,12 +160,12 @@ static void take_mail(struct forwarder *f, int64_t now_us) {
         case MAIL_STOP:
             f->stop = STATE_STOPPING;
             f->stop_deadline_us = mail.deadline_us;
-                flow_stop(f->flow, now_us, mail.deadline_us);
+            flow_stop(f->flow, now_us, mail.deadline_us);
             break;
         case MAIL_PAUSE:
         case MAIL_RESUME:
-            f->paused = mail.kind == MAIL_PAUSE;
-            flow_pause(f->flow, now_us, f->paused);
+        case MAIL_SKIP:
+            command_begin(&f->command, &mail, now_us);
             break;
         case MAIL_WAKE:
             flow_wake(f->flow, now_us);
@@ -176,6 +184,7 @@ static void on_up(struct forwarder *f, int64_t now_us) {
     f->database_up = true;
     f->left_behind = 0;
     flow_database_up(f->flow, now_us, mark_of(f));
+    command_loaded(&f->command, now_us);
     struct log_fields fields = {.forwarder = f->options.name};
     report_findings(f->report, database_note(f->database), false);
     log_say(LOG_LEVEL_INFO, &fields, "reading %s (mode %s) from %s, epoch %" PRId64, f->options.source->table,
@@ -191,6 +200,7 @@ static void on_down(struct forwarder *f, enum state_database why, const struct e
     if (!f->database_up)
         return;
     f->database_up = false;
+    command_lost(&f->command, error->text);
     report_saving(f->report, NULL);
     /* Whether the last save took place only the next load can tell. */
     struct flow_view view;
@@ -239,19 +249,28 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         flow_mark(f->flow, now_us, mark_of(f), 0);
         return true;
     case DATABASE_READ_DONE:
+        histogram_add(&f->times.read, now_us - f->read_since_us);
         flow_read_done(f->flow, now_us, database_caught_up(f->database));
-            return true;
+        return true;
     case DATABASE_DROPPED:
         flow_target_dropped(f->flow, database_dropped(f->database));
         return true;
     case DATABASE_SAVED:
         f->counts.checkpoint_writes = database_writes(f->database);
+        histogram_add(&f->times.save, now_us - f->save_since_us);
         report_saving(f->report, NULL);
         flow_saved(f->flow, now_us);
         database_release(f->database, flow_oldest_target(f->flow));
+        command_saved(&f->command);
         return true;
     case DATABASE_SAVE_FAILED:
         on_save_failed(f, &error, now_us);
+        return true;
+    case DATABASE_COMMANDED:
+        command_written(&f->command, now_us);
+        return true;
+    case DATABASE_COMMAND_FAILED:
+        command_failed(&f->command, error.text);
         return true;
     }
     return false;
@@ -288,6 +307,7 @@ static void finish(struct forwarder *f, int64_t now_us) {
     delivery_view(f->delivery, &sink);
     f->late = now_us >= f->stop_deadline_us || f->left_behind > 0 || (!sink.connected && view.started > 0);
     f->stop = STATE_STOPPED;
+    command_lost(&f->command, "penstockd is stopping");
 
     char saved[24], read[48] = "", repeats[64] = "none";
     say_position(saved, sizeof saved, database_checkpoint_position(f->database));
@@ -304,12 +324,14 @@ static void finish(struct forwarder *f, int64_t now_us) {
 static void do_want(struct forwarder *f, const struct flow_want *want, int64_t now_us) {
     switch (want->kind) {
     case FLOW_WANT_READ:
+        f->read_since_us = now_us;
         database_want(f->database, want->events, want->bytes, now_us);
         return;
     case FLOW_WANT_SUBMIT:
         delivery_submit(f->delivery, want, now_us);
         return;
     case FLOW_WANT_SAVE:
+        f->save_since_us = now_us;
         database_save(f->database, (struct source_mark){want->mark.position, want->mark.target}, want->position, now_us);
         return;
     case FLOW_WANT_RENEW:
@@ -357,11 +379,12 @@ static void wait_for_something(struct forwarder *f, int64_t now_us) {
 static void tell(struct forwarder *f, int64_t now_us) {
     struct report_view view = {
         .stop = f->stop,
-        .paused = f->paused,
+        .paused = f->command.paused,
         .flow = f->flow,
         .delivery = f->delivery,
         .database = f->database,
         .counts = &f->counts,
+        .times = &f->times,
         .read_position = f->read_position,
     };
     report_turn(f->report, &view, now_us);

@@ -42,6 +42,11 @@ int forwarder_start(const struct forwarder_options *options, struct forwarder **
 /* Main thread. Asks for a clean stop until the deadline (monotonic); does not wait. */
 void forwarder_stop(struct forwarder *f, int64_t deadline_us);
 
+struct mail;
+/* Main thread. Hands an operator's command over; its answer comes in the snapshot.
+ * 0; -ENOBUFS: too many lie there, nothing was handed over. */
+int forwarder_command(struct forwarder *f, const struct mail *mail) MUST_CHECK;
+
 enum forwarder_end {
     FORWARDER_RUNNING,
     FORWARDER_ENDED_CLEAN,

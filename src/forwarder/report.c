@@ -9,10 +9,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/message_id.h"
+#include "flow/view.h"
 #include "forwarder/culprit.h"
 #include "forwarder/lines.h"
 #include "forwarder/news.h"
-#include "flow/view.h"
+#include "forwarder/words.h"
 
 #define COPY_INTERVAL_US (100 * CLOCK_US_PER_MS)
 /* A refusal or two by the broker is its daily business; an event that was tried
@@ -95,6 +96,11 @@ void report_saving(struct report *r, const char *words) {
     snprintf(r->saving_words, sizeof r->saving_words, "%s", words ? words : "");
 }
 
+void report_answer(struct report *r, const struct forwarder_answer *answer) {
+    r->stats.answer = *answer;
+    r->next_copy_us = 0;
+}
+
 /* What is true. --------------------------------------------------------- */
 
 /* A statement that runs for so long: frozen server, stalled network, a lock on the event table. */
@@ -156,20 +162,7 @@ static bool event_is_held(const struct report_view *v, const struct flow_view *f
     return flow->any_unsettled && oldest_is_held(v->flow, flow);
 }
 
-struct words {
-    char reason[FORWARDER_TEXT_MAX];
-    size_t cause_len; /* of the reason: what it is about, without figures that change all the time */
-    char resumes[512];
-};
-
-static void say_next_attempt(char *resumes, size_t size, int64_t next_us, int64_t now_us) {
-    if (next_us == CLOCK_NEVER)
-        snprintf(resumes, size, "when the attempt that runs now succeeds");
-    else
-        snprintf(resumes, size, "with the next attempt in %.1f s", next_us > now_us ? (double)(next_us - now_us) / 1e6 : 0.0);
-}
-
-static void words_silent(const struct report *r, const struct report_view *v, int64_t now_us, struct words *w) {
+static void say_silent(const struct report *r, const struct report_view *v, int64_t now_us, struct words *w) {
     int len = snprintf(w->reason, sizeof w->reason, "database '%s' does not answer a statement (frozen, a stalled network, or "
                        "a lock on %s: pg_stat_activity shows application penstock/%s/…)", r->options->source_connection_name,
                        r->options->source->table, r->options->name);
@@ -179,70 +172,44 @@ static void words_silent(const struct report *r, const struct report_view *v, in
     snprintf(w->resumes, sizeof w->resumes, "when it answers, or on a new connection after statement_timeout");
 }
 
-static void words_unsavable(const struct report *r, const struct report_view *v, const struct flow_view *flow,
-                            struct words *w) {
+static void say_unsavable(const struct report *r, const struct report_view *v, const struct flow_view *flow,
+                          struct words *w) {
     snprintf(w->reason, sizeof w->reason, "the checkpoint can't be saved: %s; after a restart all behind position %" PRId64
              " would come again%s", r->saving_words, database_checkpoint_position(v->database),
              flow->unsaved_full ? "; nothing more is read: window.unsaved is full" : "");
     snprintf(w->resumes, sizeof w->resumes, "when a save succeeds, tried every second (for rights see penstock schema)");
 }
 
-static void words_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
-                               int64_t now_us, struct words *w) {
+static void say_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
+                             int64_t now_us, struct words *w) {
     if (database_of(r, v, now_us) == STATE_DATABASE_SILENT) {
-        words_silent(r, v, now_us, w);
+        say_silent(r, v, now_us, w);
         return;
     }
     if (r->database == STATE_DATABASE_DOWN) {
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words); /* begins with whom we talk to */
-        say_next_attempt(w->resumes, sizeof w->resumes, database_next_attempt_us(v->database), now_us);
+        words_next_attempt(w, database_next_attempt_us(v->database), now_us);
         return;
     }
     snprintf(w->reason, sizeof w->reason, "broker '%s': %s", r->options->sink_connection_name,
              sink->down_reason ? sink->down_reason : "not connected");
-    say_next_attempt(w->resumes, sizeof w->resumes, sink->next_attempt_us, now_us);
+    words_next_attempt(w, sink->next_attempt_us, now_us);
 }
 
-/* What one held event does to all the others; G8 wants it said. */
-static const char *standstill(const struct flow_view *flow) {
-    if (flow->unsaved_full)
-        return "; nothing more is read: window.unsaved is full of events that settled behind it";
-    if (flow->window_full)
-        return "; nothing more is read: window.events is full of events that wait behind it";
-    return "";
-}
-
-static const char *plural(uint32_t n) {
-    return n == 1 ? "" : "s";
-}
-
-static void words_held(const struct report_view *v, const struct flow_view *flow, int64_t now_us, struct words *w) {
+static void say_held(const struct report *r, const struct report_view *v, const struct flow_view *flow, int64_t now_us,
+                     struct words *w) {
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
-    size_t size = sizeof w->reason, len;
-    len = (size_t)snprintf(w->reason, size, "event at position %" PRId64 " (id %.*s): %s%s", e->position,
-                           SPAN_ARGS(event_core_value(e, EVENT_ID)), delivery_reason(v->delivery, flow->oldest_slot),
-                           standstill(flow));
-    w->cause_len = len;
-    if (flow->held > 1 && len < size)
-        len += (size_t)snprintf(w->reason + len, size - len, "; %" PRIu32 " more event%s held (each is named in the log)",
-                                flow->held - 1, flow->held == 2 ? " is" : "s are");
-    if (flow->followers > 0 && len < size)
-        snprintf(w->reason + len, size - len, "; %" PRIu32 " later event%s of held keys wait%s", flow->followers,
-                 plural(flow->followers), flow->followers == 1 ? "s" : "");
-    if (flow->oldest_hold == FLOW_HOLD_RETRY)
-        snprintf(w->resumes, sizeof w->resumes, "with the next attempt in %.1f s",
-                 flow->oldest_retry_us > now_us ? (double)(flow->oldest_retry_us - now_us) / 1e6 : 0.0);
-    else
-        snprintf(w->resumes, sizeof w->resumes, "when the rules or the row are mended and penstockd is restarted");
+    words_held(w, r->options->name, e->position, event_core_value(e, EVENT_ID), delivery_reason(v->delivery, flow->oldest_slot),
+               flow, now_us);
 }
 
-static void words_gap(const struct report *r, int64_t now_us, struct words *w) {
+static void say_gap(const struct report *r, int64_t now_us, struct words *w) {
     w->cause_len = culprit_reason(&r->waiting, now_us, w->reason, sizeof w->reason);
     culprit_resumes(&r->waiting, w->resumes, sizeof w->resumes);
 }
 
-static void words_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
-                     const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
+static void find_words(const struct report *r, enum forwarder_state state, const struct report_view *v,
+                       const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
     switch (state) {
     case FORWARDER_STARTING:
@@ -260,24 +227,22 @@ static void words_of(const struct report *r, enum forwarder_state state, const s
                  "the last position that counts as sent; looked at again every 30 s", r->options->name);
         return;
     case FORWARDER_DISCONNECTED:
-        words_disconnected(r, v, sink, now_us, w);
+        say_disconnected(r, v, sink, now_us, w);
         return;
     case FORWARDER_BLOCKED:
-        snprintf(w->reason, sizeof w->reason, "broker '%s' has told us to stop publishing: %s",
-                 r->options->sink_connection_name, sink->blocked_reason ? sink->blocked_reason : "no reason given");
-        snprintf(w->resumes, sizeof w->resumes, "when the broker's alarm ends");
+        words_blocked(w, r->options->sink_connection_name, sink);
         return;
     case FORWARDER_HELD:
         if (r->unsavable)
-            words_unsavable(r, v, flow, w);
+            say_unsavable(r, v, flow, w);
         else if (event_is_held(v, flow))
-            words_held(v, flow, now_us, w);
+            say_held(r, v, flow, now_us, w);
         else
-            words_gap(r, now_us, w);
+            say_gap(r, now_us, w);
         return;
     case FORWARDER_PAUSED:
         snprintf(w->reason, sizeof w->reason, "paused by an operator");
-        snprintf(w->resumes, sizeof w->resumes, "when an operator resumes it");
+        snprintf(w->resumes, sizeof w->resumes, "with penstock resume %s", r->options->name);
         return;
     case FORWARDER_STANDBY:
     case FORWARDER_DELIVERING:
@@ -434,9 +399,13 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->window_events = flow->events;
     s->window_bytes = flow->bytes;
     s->window_unsaved = flow->unsaved;
+    s->window_held = flow->held;
+    s->window_followers = flow->followers;
     s->counts = *v->counts;
     s->counts.reconnects_database = database_reconnects(v->database);
     s->counts.reconnects_sink = sink->reconnects;
+    rate_note(&s->rate, s->counts.confirmed, now_us);
+    s->times = *v->times;
 }
 
 static void publish(struct report *r) {
@@ -470,7 +439,7 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     r->next_copy_us = now_us + COPY_INTERVAL_US;
 
     struct words words;
-    words_of(r, state, v, &flow, &sink, now_us, &words);
+    find_words(r, state, v, &flow, &sink, now_us, &words);
     fill(r, state, v, &flow, &sink, now_us);
     say_news(r, state, &words, now_us);
     if (changed) {

@@ -22,6 +22,9 @@ void report_findings(struct report *r, const char *findings, bool refused);
 /* The last save failed with these words; NULL: it did not, or was made good. */
 void report_saving(struct report *r, const char *words);
 
+/* The answer to an operator's command: said in the log, and told with the next turn. */
+void report_answer(struct report *r, const struct forwarder_answer *answer);
+
 /* What the loop knows; borrowed for the call. */
 struct report_view {
     enum state_stop stop;
@@ -30,6 +33,7 @@ struct report_view {
     struct delivery *delivery;
     const struct database *database;
     const struct forwarder_counts *counts;
+    const struct forwarder_times *times;
     int64_t read_position;
 };
 

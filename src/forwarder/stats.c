@@ -38,6 +38,10 @@ double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_
     return lag_us > 0 ? (double)lag_us / (double)CLOCK_US_PER_S : 0;
 }
 
+double forwarder_stats_rate(const struct forwarder_stats *s, int64_t now_us) {
+    return rate_per_second(&s->rate, s->counts.confirmed, now_us);
+}
+
 static bool waits_on_purpose(enum forwarder_state state) {
     return state == FORWARDER_PAUSED || state == FORWARDER_STANDBY;
 }

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/histogram.h"
+#include "base/rate.h"
+
 /* One at a time; what each means to an operator stands in penstockd(8). */
 enum forwarder_state {
     FORWARDER_STARTING,
@@ -41,6 +44,22 @@ struct forwarder_culprit {
 struct forwarder_counts {
     uint64_t read, filtered, published, confirmed, returned, nacked, retried, rejected, unmatched, skipped, parked,
         reconnects_database, reconnects_sink, checkpoint_writes;
+};
+
+/* To the turn of the forwarder's loop in which it began and ended. */
+struct forwarder_times {
+    struct histogram read;     /* asking for rows until the last of them, empty answers too */
+    struct histogram confirm;  /* handing over to the sink until its confirm, for each destination */
+    struct histogram save;     /* a write of the checkpoint that succeeded */
+    struct histogram delivery; /* the row's recorded time until the confirm, for each destination */
+};
+
+/* To an operator's command. */
+enum forwarder_verdict { FORWARDER_DONE, FORWARDER_REFUSES, FORWARDER_CANNOT };
+struct forwarder_answer {
+    uint64_t number; /* of the command (base/mailbox.h); 0: there was none yet */
+    enum forwarder_verdict verdict; /* refuses: it makes no sense now; cannot: try again */
+    char words[512];
 };
 
 #define FORWARDER_NAME_MAX 128
@@ -83,13 +102,19 @@ struct forwarder_stats {
     int64_t last_settled_us;
 
     uint32_t window_events, window_unsaved, window_max_events, window_max_unsaved;
+    uint32_t window_held, window_followers; /* of its events: hold their key, wait behind such a one */
     uint64_t window_bytes, window_max_bytes;
     struct forwarder_counts counts;
+    struct forwarder_answer answer; /* to the last command */
+    struct rate rate; /* of counts.confirmed */
+    struct forwarder_times times;
 };
 
 /* Seconds that the oldest unsettled event has waited, at `now`; 0 if none. By
  * its recorded time, never less than since it was read: a skewed clock hides nothing. */
 double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us);
+/* Confirmed events per second, over the last seconds. */
+double forwarder_stats_rate(const struct forwarder_stats *s, int64_t now_us);
 /* Health is about waiting, not about backlog: a catch-up that moves is healthy.
  * *ret_why (may be NULL) is a static phrase when not healthy, else NULL. */
 bool forwarder_stats_healthy(const struct forwarder_stats *s, int64_t now_us, int64_t max_age_us, const char **ret_why);

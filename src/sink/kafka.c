@@ -29,8 +29,8 @@ struct kafka {
     struct backoff backoff;
     int64_t next_attempt_us;
     struct error down; /* why it is not connected */
-    int64_t up_since_us;
     bool was_up;
+    bool rebuilding; /* the instance has ended by plan, and nothing is wrong with the connection */
     uint64_t reconnects;
 
     struct kafka_topics *topics;
@@ -121,14 +121,18 @@ static void go_down(struct kafka *k, int64_t now_us, const struct error *why) {
     ASSERT(!k->old);
     k->old = kafka_session_down(&k->session, why);
     k->down = *why;
-    if (now_us - k->up_since_us >= STEADY_US)
+    k->rebuilding = k->session.planned;
+    k->next_attempt_us = now_us;
+    if (k->rebuilding)
+        return;
+    if (now_us - k->session.up_since_us >= STEADY_US)
         backoff_reset(&k->backoff);
     plan_attempt(k, now_us);
 }
 
 static void come_up(struct kafka *k, int64_t now_us, struct kafka_producer *producer) {
-    kafka_session_up(&k->session, producer);
-    k->up_since_us = now_us;
+    kafka_session_up(&k->session, now_us, producer);
+    k->rebuilding = false;
     k->reconnects += k->was_up;
     k->was_up = true;
 }
@@ -145,6 +149,7 @@ static int dial_producer(struct kafka *k, struct error *reterr) {
         .in_flight = k->in_flight,
         .max_message_bytes = k->options->max_message_bytes,
         .batch_bytes = batch_bytes(k),
+        .single = kafka_suspects_any(&k->session.suspects),
         .client_id = k->client_id,
     };
     rd_kafka_conf_t *conf = NULL;
@@ -164,9 +169,25 @@ static int dial_producer(struct kafka *k, struct error *reterr) {
     return result;
 }
 
+/* By the look that came after the refusal. */
+static void explain_suspects(struct kafka *k, int64_t now_us) {
+    struct kafka_suspects *suspects = &k->session.suspects;
+    if (!kafka_suspects_any(suspects))
+        return;
+    const struct kafka_topic *topic = kafka_topics_find(k->topics, span_of(suspects->topic), now_us);
+    if (topic)
+        kafka_suspects_explain(suspects, topic);
+}
+
+static void attempt_failed(struct kafka *k, int64_t now_us) {
+    k->rebuilding = false;
+    plan_attempt(k, now_us);
+}
+
 static void start_attempt(struct kafka *k, int64_t now_us) {
+    explain_suspects(k, now_us);
     if (dial_producer(k, &k->down) < 0)
-        plan_attempt(k, now_us);
+        attempt_failed(k, now_us);
 }
 
 static void take_attempt(struct kafka *k, int64_t now_us) {
@@ -175,14 +196,18 @@ static void take_attempt(struct kafka *k, int64_t now_us) {
     if (result == 0)
         come_up(k, now_us, producer);
     else if (result == DIAL_E_FAILED)
-        plan_attempt(k, now_us);
+        attempt_failed(k, now_us);
 }
 
 /* The looks come first: an instance is made for the least that its topics take. */
+static bool looked(const struct kafka *k) {
+    return kafka_topics_ready(k->topics) && kafka_topics_certain(k->topics);
+}
+
 static void work_on_connecting(struct kafka *k, int64_t now_us) {
     if (dial_running(k->dial))
         take_attempt(k, now_us);
-    else if (now_us >= k->next_attempt_us && kafka_topics_ready(k->topics))
+    else if (now_us >= k->next_attempt_us && looked(k))
         start_attempt(k, now_us);
 }
 
@@ -214,7 +239,7 @@ static int kafka_poll(struct sink *s, struct pollfd *fds) {
 static int64_t kafka_deadline(const struct sink *s) {
     const struct kafka *k = kafka_of(s);
     int64_t due_us = least(kafka_session_deadline_us(&k->session), kafka_look_deadline_us(k->look));
-    bool waits = !connected(k) && !dial_running(k->dial) && kafka_topics_ready(k->topics);
+    bool waits = !connected(k) && !dial_running(k->dial) && looked(k);
     return waits ? least(due_us, k->next_attempt_us) : due_us;
 }
 
@@ -226,7 +251,7 @@ static int kafka_submit(struct sink *s, const struct event *e, const struct dest
                         int64_t now_us, struct error *reterr) {
     struct kafka *k = kafka_of(s);
     if (!connected(k))
-        return SINK_E_DOWN;
+        return k->rebuilding ? SINK_E_BUSY : SINK_E_DOWN;
     if (!kafka_session_ready(&k->session))
         return SINK_E_BUSY;
     return kafka_session_publish(&k->session, e, d, token, now_us, reterr);
@@ -246,30 +271,44 @@ static void kafka_renew(struct sink *s, int64_t now_us, const char *reason) {
         return;
     struct error why;
     error_set(&why, ERROR_RETRY, "%s", reason);
+    k->session.planned = false;
     go_down(k, now_us, &why);
 }
 
 static const char *down_reason(const struct kafka *k) {
     if (connected(k))
         return NULL;
-    if (!kafka_topics_ready(k->topics))
+    if (!looked(k) && kafka_look_reason(k->look))
         return kafka_look_reason(k->look);
     return k->down.class == ERROR_NONE ? NULL : k->down.text;
+}
+
+/* What goes slower than it could, or not at all, though there is a connection. */
+static void view_blocked(const struct kafka *k, struct sink_view *view) {
+    const struct kafka_session *session = &k->session;
+    bool searches = kafka_suspects_any(&session->suspects);
+    view->blocked = session->stalled || searches;
+    if (session->stalled) {
+        view->blocked_since_us = session->stalled_since_us;
+        view->blocked_reason = session->stall_reason;
+    } else if (searches) {
+        view->blocked_since_us = session->suspects.since_us;
+        view->blocked_reason = session->search_reason;
+    }
 }
 
 static void kafka_view(const struct sink *s, struct sink_view *ret_view) {
     const struct kafka *k = kafka_of(s);
     bool waits = !connected(k) && !dial_running(k->dial);
     *ret_view = (struct sink_view){
-        .connected = connected(k),
-        .blocked = k->session.stalled,
-        .blocked_since_us = k->session.stalled_since_us,
-        .blocked_reason = k->session.stalled ? k->session.stall_reason : NULL,
+        .connected = connected(k) || k->rebuilding,
         .down_reason = down_reason(k),
         .next_attempt_us = waits ? k->next_attempt_us : CLOCK_NEVER,
         .reconnects = k->reconnects,
-        .open_tokens = confirms_open(k->session.confirms),
+        .open_tokens = kafka_tokens_open(k->session.tokens),
     };
+    if (ret_view->connected)
+        view_blocked(k, ret_view);
 }
 
 static bool kafka_notice(struct sink *s, struct sink_notice *ret_notice) {

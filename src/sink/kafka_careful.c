@@ -1,4 +1,4 @@
-/* kafka_careful: pure: which events may have spoilt a batch, and go alone until it is known which one did */
+/* kafka_careful: pure: which events may have spoilt a batch, and go in batches of their own until it is known which one did */
 #include "sink/kafka_careful.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ struct kafka_careful {
     uint32_t used;  /* places, cleared ones among them */
     uint32_t count; /* suspects */
     uint32_t next;  /* where the next one is expected */
-    uint32_t patience; /* events that may still go alone */
+    uint32_t patience; /* events that may still go so */
 };
 
 int kafka_careful_new(uint32_t capacity, struct kafka_careful **ret_careful) {
@@ -44,7 +44,7 @@ static uint64_t nonzero(uint64_t mark) {
     return mark ? mark : 1;
 }
 
-static void forget_all(struct kafka_careful *c) {
+void kafka_careful_forget(struct kafka_careful *c) {
     c->used = c->count = c->next = c->patience = 0;
 }
 
@@ -93,9 +93,9 @@ void kafka_careful_clear(struct kafka_careful *c, uint64_t mark) {
     }
     ASSERT(c->patience > 0);
     if (--c->patience == 0 || c->count == 0)
-        forget_all(c);
+        kafka_careful_forget(c);
 }
 
-bool kafka_careful_active(const struct kafka_careful *c) {
-    return c->count > 0;
+uint32_t kafka_careful_left(const struct kafka_careful *c) {
+    return c->count;
 }

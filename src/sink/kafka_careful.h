@@ -1,15 +1,14 @@
-/* kafka_careful: pure: which events may have spoilt a batch, and go alone until it is known which one did */
+/* kafka_careful: pure: which events may have spoilt a batch, and go in batches of their own until it is known which one did */
 #ifndef PENSTOCK_SINK_KAFKA_CAREFUL_H
 #define PENSTOCK_SINK_KAFKA_CAREFUL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
 
 /* A broker that refuses a batch for one of its messages doesn't say which one. All of the
- * batch are suspects; while there are any, everything goes one at a time, in its
- * order, and the one that fails alone is found. An event is known by a mark, a hash
+ * batch are suspects; while there are any, each message is a batch of its own, and
+ * the one that fails is found. An event is known by a mark, a hash
  * of what is sent: two with the same mark only cost that both are suspected. */
 struct kafka_careful;
 
@@ -19,11 +18,13 @@ void kafka_careful_free(struct kafka_careful *c); /* NULL is fine */
 
 /* It was in a batch that failed. One more than capacity is forgotten: it would be found at its next failure. */
 void kafka_careful_suspect(struct kafka_careful *c, uint64_t mark);
-/* It went alone, and what came of it is known. */
+/* It went in a batch of its own, and what came of it is known. */
 void kafka_careful_clear(struct kafka_careful *c, uint64_t mark);
-/* Does everything go alone? Ends when no suspect is left, and at the latest after
+/* Nobody is a suspect any more. */
+void kafka_careful_forget(struct kafka_careful *c);
+/* How many suspects are left? None at the latest after
  * twice as many events as there may be suspects: one that doesn't come again
  * (it was settled, or forgotten with the window) is waited for no longer. */
-bool kafka_careful_active(const struct kafka_careful *c);
+uint32_t kafka_careful_left(const struct kafka_careful *c);
 
 #endif

@@ -9,6 +9,10 @@
 
 /* For key, headers and framing beside the event's data: what the sink lets librdkafka have. */
 #define OVERHEAD_BYTES (1024 * 1024)
+#define SERVERS_MAX 440 /* in a command that somebody pastes */
+/* Kafka's max.message.bytes and our max_message_bytes, where nobody has set another. */
+#define KAFKA_LIMIT_BYTES 1048588
+#define OUR_LIMIT_BYTES (16 * 1024 * 1024)
 
 /* NULL: not given, or a secret that stands elsewhere. */
 static const char *property(const struct kafka_connection *connection, const char *name) {
@@ -19,15 +23,28 @@ static const char *property(const struct kafka_connection *connection, const cha
     return NULL;
 }
 
-/* One server is enough for a command that somebody pastes. */
+/* All of them, as the first may be away: only as many as have room, without the spaces between. */
+static void write_servers(char *text, size_t size, const char *servers) {
+    size_t len = 0;
+    while (*(servers += strspn(servers, ", "))) {
+        size_t one = strcspn(servers, ", ");
+        if (len + one + 2 > size)
+            return;
+        len += (size_t)snprintf(text + len, size - len, "%s%.*s", len > 0 ? "," : "", (int)one, servers);
+        servers += one;
+    }
+}
+
 static void write_tools(struct kafka_cluster *cluster, const struct kafka_connection *connection) {
+    char given[SERVERS_MAX] = "HOST:9092";
     const char *servers = property(connection, "bootstrap.servers");
     if (!servers)
         servers = property(connection, "metadata.broker.list");
-    const char *first = servers ? servers + strspn(servers, ", ") : "HOST:9092";
+    if (servers)
+        write_servers(given, sizeof given, servers);
     const char *protocol = property(connection, "security.protocol");
     bool plain = !protocol || strcasecmp(protocol, "plaintext") == 0;
-    snprintf(cluster->tools, sizeof cluster->tools, "--bootstrap-server %.*s%s", (int)strcspn(first, ", "), first,
+    snprintf(cluster->tools, sizeof cluster->tools, "--bootstrap-server %s%s", given,
              plain ? "" : " --command-config FILE");
 }
 
@@ -43,6 +60,12 @@ static unsigned found_if(bool holds, enum kafka_finding finding) {
     return holds ? KAFKA_FOUND(finding) : 0;
 }
 
+/* Not while nobody has chosen either of the two limits. */
+static bool is_small(const struct kafka_cluster *cluster, const struct kafka_topic *topic) {
+    bool by_default = topic->max_message_bytes == KAFKA_LIMIT_BYTES && cluster->max_message_bytes == OUR_LIMIT_BYTES;
+    return topic->max_message_bytes < cluster->max_message_bytes && !by_default;
+}
+
 unsigned kafka_findings_of(const struct kafka_cluster *cluster, const struct kafka_topic *topic) {
     switch (topic->state) {
     case KAFKA_TOPIC_MISSING:
@@ -56,7 +79,7 @@ unsigned kafka_findings_of(const struct kafka_cluster *cluster, const struct kaf
     unsigned found = found_if(several && topic->replicas == 1, KAFKA_ONE_COPY);
     if (!topic->described)
         return found | KAFKA_FOUND(KAFKA_UNDESCRIBED);
-    return found | found_if(topic->max_message_bytes < cluster->max_message_bytes, KAFKA_SMALL_LIMIT) |
+    return found | found_if(is_small(cluster, topic), KAFKA_SMALL_LIMIT) |
            found_if(several && topic->replicas > 1 && topic->min_insync == 1, KAFKA_ONE_IN_SYNC) |
            found_if(topic->compacted, KAFKA_COMPACTED);
 }

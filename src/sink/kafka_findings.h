@@ -14,7 +14,7 @@ enum kafka_finding {
     KAFKA_MISSING,
     KAFKA_REFUSED,
     KAFKA_UNDESCRIBED,      /* its configuration can't be read */
-    KAFKA_SMALL_LIMIT,      /* it takes less than our max_message_bytes */
+    KAFKA_SMALL_LIMIT,      /* it takes less than our max_message_bytes, and one of them is not the default */
     KAFKA_ONE_COPY,         /* one replica, though there are several brokers */
     KAFKA_ONE_IN_SYNC,      /* several replicas, but it confirms what one of them has */
     KAFKA_COMPACTED,        /* an event without data is a tombstone */
@@ -30,7 +30,7 @@ enum kafka_finding {
 struct kafka_cluster {
     uint32_t brokers; /* the most that were seen up at once */
     int64_t max_message_bytes; /* of the sink */
-    char tools[320];           /* "--bootstrap-server k1:9092" */
+    char tools[512];           /* "--bootstrap-server k1:9092,k2:9092" */
     char principal[128];       /* "User:NAME" */
 };
 

@@ -54,12 +54,20 @@ static struct kafka_topic *asked_for(struct answer *a, const char *name) {
     return NULL;
 }
 
-static int32_t fewest_replicas(const struct rd_kafka_metadata_topic *t) {
-    int32_t fewest = t->partitions[0].replica_cnt;
-    for (int i = 1; i < t->partition_cnt; i++)
-        if (t->partitions[i].replica_cnt < fewest)
-            fewest = t->partitions[i].replica_cnt;
-    return fewest;
+static int32_t least(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+static void take_partitions(struct kafka_topic *topic, const struct rd_kafka_metadata_topic *t) {
+    topic->partitions = t->partition_cnt;
+    topic->replicas = topic->in_sync = INT32_MAX;
+    topic->leaderless = 0;
+    for (int i = 0; i < t->partition_cnt; i++) {
+        const struct rd_kafka_metadata_partition *p = &t->partitions[i];
+        topic->replicas = least(topic->replicas, p->replica_cnt);
+        topic->in_sync = least(topic->in_sync, p->isr_cnt);
+        topic->leaderless += p->leader < 0;
+    }
 }
 
 static void set_reason(struct kafka_topic *topic, const char *words) {
@@ -70,8 +78,7 @@ static void take_metadata(struct kafka_topic *topic, const struct rd_kafka_metad
     if (t->err == RD_KAFKA_RESP_ERR_NO_ERROR && t->partition_cnt > 0) {
         topic->state = KAFKA_TOPIC_FIT;
         topic->reason[0] = '\0';
-        topic->partitions = t->partition_cnt;
-        topic->replicas = fewest_replicas(t);
+        take_partitions(topic, t);
         return;
     }
     bool refused = t->err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;

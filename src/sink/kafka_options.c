@@ -8,9 +8,11 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "sink/kafka_files.h"
 #include "sink/kafka_properties.h"
 
 #define RECONNECT_MAX_MS 500
+#define SHOWN_MAX 80 /* bytes of what somebody wrote */
 #define STRING(number) STRING_OF(number)
 #define STRING_OF(number) #number
 
@@ -44,10 +46,11 @@ static bool begins(const char *text, const char *prefix) {
     return strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-#define REFUSE(reterr, ...) (error_set(reterr, ERROR_CONFIG, __VA_ARGS__), -EINVAL)
+/* about: the property that a finding points at; NULL: none that is there. */
+#define REFUSE(about, ...) (*ret_key = (about), error_set(reterr, ERROR_CONFIG, __VA_ARGS__), -EINVAL)
 
 /* The library would take the later one, silently. */
-static int check_names(const struct kafka_connection *c, struct error *reterr) {
+static int check_names(const struct kafka_connection *c, const char **ret_key, struct error *reterr) {
     static const char *const pairs[][2] = {
         {"bootstrap.servers", "metadata.broker.list"},
         {"linger.ms", "queue.buffering.max.ms"},
@@ -57,49 +60,52 @@ static int check_names(const struct kafka_connection *c, struct error *reterr) {
     };
     for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++)
         if (find(c, pairs[i][0]) && find(c, pairs[i][1]))
-            return REFUSE(reterr, "%s and %s are two names of one property; give one of them", pairs[i][0], pairs[i][1]);
+            return REFUSE(pairs[i][1], "%s and %s are two names of one property; give one of them", pairs[i][0], pairs[i][1]);
     if (!find_either(c, "bootstrap.servers", "metadata.broker.list"))
-        return REFUSE(reterr, "\"bootstrap.servers\" is missing; it is needed: some of the brokers, as HOST:PORT,HOST:PORT");
+        return REFUSE(NULL, "\"bootstrap.servers\" is missing; it is needed: some of the brokers, as HOST:PORT,HOST:PORT");
     return 0;
 }
 
 /* Whoever gives a password or a certificate doesn't expect that the connection goes without it. */
-static int check_protocol(const struct kafka_connection *c, const char *protocol, struct error *reterr) {
+static int check_protocol(const struct kafka_connection *c, const char *protocol, const char **ret_key,
+                          struct error *reterr) {
     bool sasl = begins(protocol, "sasl_"), tls = strcasestr(protocol, "ssl") != NULL;
     for (size_t i = 0; i < c->properties.count; i++) {
         const char *name = c->properties.items[i].name;
         if (!sasl && begins(name, "sasl."))
-            return REFUSE(reterr, "%s has no effect without security.protocol: sasl_ssl or sasl_plaintext", name);
+            return REFUSE(name, "%s has no effect without security.protocol: sasl_ssl or sasl_plaintext", name);
         if (!tls && begins(name, "ssl."))
-            return REFUSE(reterr, "%s has no effect without security.protocol: ssl or sasl_ssl", name);
+            return REFUSE(name, "%s has no effect without security.protocol: ssl or sasl_ssl", name);
     }
     return 0;
 }
 
-static int check_login(const struct kafka_connection *c, const char *protocol, struct error *reterr) {
+static int check_login(const struct kafka_connection *c, const char *protocol, const char **ret_key,
+                       struct error *reterr) {
     const struct option_property *mechanism = find_either(c, "sasl.mechanism", "sasl.mechanisms");
     if (!begins(protocol, "sasl_"))
         return 0;
     if (!mechanism)
-        return REFUSE(reterr,
+        return REFUSE("security.protocol",
                       "security.protocol %s needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER",
                       protocol);
     bool by_password = mechanism->value.kind == SECRET_INLINE &&
                        (begins(mechanism->value.value, "PLAIN") || begins(mechanism->value.value, "SCRAM"));
     if (by_password && (!find(c, "sasl.username") || !find(c, "sasl.password")))
-        return REFUSE(reterr, "sasl.mechanism %s needs sasl.username and sasl.password", mechanism->value.value);
+        return REFUSE(mechanism->name, "%s %s needs sasl.username and sasl.password", mechanism->name,
+                      mechanism->value.value);
     return 0;
 }
 
-static int check_certificate(const struct kafka_connection *c, struct error *reterr) {
-    bool certificate = find_either(c, "ssl.certificate.location", "ssl.certificate.pem") != NULL;
-    bool key = find_either(c, "ssl.key.location", "ssl.key.pem") != NULL;
-    if (certificate != key)
-        return REFUSE(reterr, "%s is given without %s; a certificate needs both",
-                      certificate ? "ssl.certificate.location" : "ssl.key.location",
+static int check_certificate(const struct kafka_connection *c, const char **ret_key, struct error *reterr) {
+    const struct option_property *certificate = find_either(c, "ssl.certificate.location", "ssl.certificate.pem");
+    const struct option_property *key = find_either(c, "ssl.key.location", "ssl.key.pem");
+    if (!certificate != !key)
+        return REFUSE(certificate ? certificate->name : key->name, "%s is given without %s; a certificate needs both",
+                      certificate ? certificate->name : key->name,
                       certificate ? "ssl.key.location" : "ssl.certificate.location");
     if (find(c, "ssl.keystore.location") && !find(c, "ssl.keystore.password"))
-        return REFUSE(reterr, "ssl.keystore.location needs ssl.keystore.password");
+        return REFUSE("ssl.keystore.location", "ssl.keystore.location needs ssl.keystore.password");
     return 0;
 }
 
@@ -107,21 +113,22 @@ static int64_t number_of(const struct option_property *p, int64_t otherwise) {
     return p && p->value.kind == SECRET_INLINE ? strtoll(p->value.value, NULL, 10) : otherwise;
 }
 
-int kafka_connection_check(const void *connection, struct error *reterr) {
+int kafka_connection_check(const void *connection, const char **ret_key, struct error *reterr) {
     const struct kafka_connection *c = connection;
     int64_t wait_ms = number_of(find(c, "reconnect.backoff.ms"), 0);
     int64_t longest_ms = number_of(find(c, "reconnect.backoff.max.ms"), RECONNECT_MAX_MS);
     const struct option_property *protocol = find(c, "security.protocol");
     const char *protocol_name = !protocol ? "plaintext" : protocol->value.kind == SECRET_INLINE ? protocol->value.value : NULL;
-    int r = check_names(c, reterr);
+    int r = check_names(c, ret_key, reterr);
     if (r == 0 && protocol_name)
-        r = check_protocol(c, protocol_name, reterr);
+        r = check_protocol(c, protocol_name, ret_key, reterr);
     if (r == 0 && protocol_name)
-        r = check_login(c, protocol_name, reterr);
+        r = check_login(c, protocol_name, ret_key, reterr);
     if (r == 0)
-        r = check_certificate(c, reterr);
+        r = check_certificate(c, ret_key, reterr);
     if (r == 0 && wait_ms > longest_ms)
-        r = REFUSE(reterr, "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
+        r = REFUSE("reconnect.backoff.ms",
+                   "reconnect.backoff.ms is longer than reconnect.backoff.max.ms (%jd); it may be at most that",
                    (intmax_t)longest_ms);
     return r;
 }
@@ -138,8 +145,9 @@ int kafka_topic_check(struct span name, struct error *reterr) {
     if (valid)
         return 0;
     error_set(reterr, ERROR_CONFIG,
-              "no name of a topic; 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-' are allowed, but not \".\" or \"..\"",
-              KAFKA_TOPIC_MAX);
+              "\"%.*s\" is no name of a topic; 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-' are allowed, but not \".\" or "
+              "\"..\"",
+              name.len > SHOWN_MAX ? SHOWN_MAX : (int)name.len, name.data, KAFKA_TOPIC_MAX);
     return -EINVAL;
 }
 
@@ -241,6 +249,8 @@ static int set_property(rd_kafka_conf_t *conf, const struct option_property *p, 
     int r = secret_read(&p->value, &value, &why);
     if (r == 0)
         r = kafka_property_rules.check(span_of(p->name), buf_span(&value), &why);
+    if (r == 0)
+        r = kafka_files_check(span_of(p->name), buf_span(&value), &why);
     ASSERT(r != OPTION_E_UNKNOWN); /* refused at load */
     if (r == 0 && !kafka_property_fixed(span_of(p->name)))
         return set(conf, p->name, value.data, reterr);
@@ -278,6 +288,8 @@ int kafka_options_conf(const struct kafka_connection *connection, const struct k
         r = set_property(conf, &connection->properties.items[i], reterr);
     if (r == 0 && tuning->role == KAFKA_PRODUCER)
         r = limit_batch(conf, tuning->batch_bytes, reterr);
+    if (r == 0 && tuning->single)
+        r = set(conf, "batch.num.messages", "1", reterr);
     if (r == 0)
         *ret_conf = TAKE(conf);
     else if (r == -ENOMEM)

@@ -16,8 +16,8 @@ struct kafka_connection {
 };
 
 extern const struct option kafka_connection_table[];
-/* What a property can't say alone. 0; -EINVAL with *reterr; -ENOMEM. */
-int kafka_connection_check(const void *connection, struct error *reterr);
+/* What a property can't say alone: check_connection of sink_kind. */
+int kafka_connection_check(const void *connection, const char **ret_key, struct error *reterr);
 
 enum kafka_role {
     KAFKA_PRODUCER, /* idempotent, gapless, confirms by all in-sync replicas */
@@ -29,6 +29,7 @@ struct kafka_tuning {
     uint32_t in_flight;        /* the most messages in librdkafka at once */
     int64_t max_message_bytes; /* of one message as Kafka counts it */
     int64_t batch_bytes;       /* of one batch; 0: librdkafka's own */
+    bool single;               /* each message is a batch of its own */
     const char *client_id;     /* unless the connection names one */
 };
 

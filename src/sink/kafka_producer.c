@@ -145,8 +145,30 @@ void kafka_producer_listen(struct kafka_producer *p) {
     (void)!read(p->fd, &count, sizeof count);
 }
 
+/* Lines of this facility show sasl.kerberos.kinit.cmd, which may hold a password (G14). */
+#define SECRET_FACILITY "SASLREFRESH"
+
+/* false: it is nobody's to hear. */
+static bool pass_on(const struct kafka_producer *p, rd_kafka_event_t *event) {
+    const char *facility, *text;
+    int level;
+    if (rd_kafka_event_type(event) != RD_KAFKA_EVENT_LOG || rd_kafka_event_log(event, &facility, &text, &level) < 0)
+        return true;
+    if (strcmp(facility, SECRET_FACILITY) != 0) {
+        log_say(LOG_LEVEL_DEBUG, NULL, "librdkafka (%s) %s: %s", rd_kafka_name(p->rk), facility, text);
+        return true;
+    }
+    if (level <= LOG_LEVEL_WARNING)
+        log_say(LOG_LEVEL_WARNING, NULL, "librdkafka (%s): sasl.kerberos.kinit.cmd has failed; what it printed stands in "
+                "the log of the service", rd_kafka_name(p->rk));
+    return false;
+}
+
 rd_kafka_event_t *kafka_producer_event(struct kafka_producer *p) {
-    return rd_kafka_queue_poll(p->queue, 0);
+    rd_kafka_event_t *event;
+    while ((event = rd_kafka_queue_poll(p->queue, 0)) && !pass_on(p, event))
+        rd_kafka_event_destroy(event);
+    return event;
 }
 
 /* Messages. -------------------------------------------------------------- */
@@ -206,6 +228,10 @@ rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span
     if (err)
         rd_kafka_headers_destroy(headers);
     return err;
+}
+
+bool kafka_producer_fatal(const struct kafka_producer *p, char *ret_text, size_t size) {
+    return rd_kafka_fatal_error(p->rk, ret_text, size) != RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
 void kafka_producer_stop(struct kafka_producer *p) {

@@ -24,12 +24,16 @@ int kafka_producer_greet(struct kafka_producer *p, int64_t timeout_us, struct er
 int kafka_producer_fd(const struct kafka_producer *p);
 /* Before a row of kafka_producer_event: what comes from now on makes the fd readable again. */
 void kafka_producer_listen(struct kafka_producer *p);
-/* The next event, the caller's to destroy; NULL: no more. */
+/* The next event, the caller's to destroy; NULL: no more. What the library logs is said at debug level here, and what
+ * of it shows a secret comes to nobody. */
 rd_kafka_event_t *kafka_producer_event(struct kafka_producer *p);
 
 /* The library copies the message; `tag`, not 0, comes back with its report (_private). */
 rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span topic, const struct kafka_message *m,
                                            uint64_t tag);
+
+/* What ended the instance, in the library's words; false: it goes on. */
+bool kafka_producer_fatal(const struct kafka_producer *p, char *ret_text, size_t size);
 
 /* Nothing that isn't on the wire goes there any more; everything is reported. */
 void kafka_producer_stop(struct kafka_producer *p);

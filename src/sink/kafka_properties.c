@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "sink/kafka_files.h"
+
 /* Refusals --------------------------------------------------------------- */
 
 /* What Penstock sets itself, or what must stay as it is. Numbers are those of
@@ -221,6 +223,22 @@ static int check_choice(struct span name, struct span value, struct error *reter
     return 0;
 }
 
+static bool mentions(struct span value, const char *word) {
+    size_t len = strlen(word);
+    for (size_t i = 0; i + len <= value.len; i++)
+        if (strncasecmp(value.data + i, word, len) == 0)
+            return true;
+    return false;
+}
+
+/* In 2.0.2 the context "conf" shows the command that gets a Kerberos ticket. */
+static int check_debug(struct span name, struct span value, struct error *reterr) {
+    if (!span_is(name, "debug") || (!mentions(value, "conf") && !mentions(value, "all")))
+        return 0;
+    return refuse(value, "conf and all would show secrets in the log (G14); broker, topic, metadata, queue, msg, protocol, "
+                         "security, feature and eos are allowed", reterr);
+}
+
 static bool is_port(struct span text) {
     unsigned port = 0;
     for (size_t i = 0; i < text.len; i++) {
@@ -261,6 +279,11 @@ static struct span without_spaces(struct span text) {
 static int check_servers(struct span name, struct span value, struct error *reterr) {
     if (!span_is(name, "bootstrap.servers") && !span_is(name, "metadata.broker.list"))
         return 0;
+    if (!span_absent(value) && memchr(value.data, '@', value.len)) {
+        error_set(reterr, ERROR_CONFIG, "a name and a password before an @ have no place here (G14); they are "
+                                        "sasl.username and sasl.password");
+        return -EINVAL;
+    }
     while (!span_absent(value)) {
         const char *comma = memchr(value.data, ',', value.len);
         size_t len = comma ? (size_t)(comma - value.data) : value.len;
@@ -329,6 +352,8 @@ static int check(struct span name, struct span value, struct error *reterr) {
         return OPTION_E_UNKNOWN;
     int r = check_choice(name, value, reterr);
     if (r == 0)
+        r = check_debug(name, value, reterr);
+    if (r == 0)
         r = check_servers(name, value, reterr);
     if (r != 0)
         return r;
@@ -351,7 +376,8 @@ static bool ends_with(struct span name, const char *end) {
 
 /* By the endings, so that those of later versions are known as well. */
 static bool secret(struct span name) {
-    static const char *const endings[] = {"password", "passphrase", "secret", "key.pem", "sasl.oauthbearer.config", NULL};
+    static const char *const endings[] = {"password", "passphrase",  "secret", "key.pem",
+                                         "kinit.cmd", "sasl.oauthbearer.config", NULL};
     for (const char *const *end = endings; *end; end++)
         if (ends_with(name, *end))
             return true;
@@ -448,4 +474,5 @@ static const char *name_at(size_t i) {
     return i < ARRAY_LENGTH(names) ? names[i] : NULL;
 }
 
-const struct option_property_rules kafka_property_rules = {.check = check, .secret = secret, .name = name_at};
+const struct option_property_rules kafka_property_rules = {
+    .check = check, .doubt = kafka_files_check, .secret = secret, .name = name_at};

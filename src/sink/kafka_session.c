@@ -8,81 +8,53 @@
 #include "base/log.h"
 
 #define EVENTS_AT_ONCE 1000 /* read in one call of work */
-#define SPAN_PER_IN_FLIGHT 4
 /* What is on the wire may still be confirmed when the instance fails: each that is, is no duplicate. */
 #define LAST_REPORTS_US CLOCK_US_PER_S
-#define BATCH_BYTES_LEAST 16384
-
-/* The partition is chosen here, as librdkafka would: it has to be known before
- * something goes there (kafka_partitions.h). */
-struct kafka_partitioner {
-    const char *name;
-    int32_t (*choose)(const rd_kafka_topic_t *topic, const void *key, size_t len, int32_t count, void *, void *);
-    bool spreads; /* messages without a key */
-};
-
-static const struct kafka_partitioner partitioners[] = {
-    {"murmur2_random", rd_kafka_msg_partitioner_murmur2, true},
-    {"murmur2", rd_kafka_msg_partitioner_murmur2, false},
-    {"consistent_random", rd_kafka_msg_partitioner_consistent, true},
-    {"consistent", rd_kafka_msg_partitioner_consistent, false},
-    {"fnv1a_random", rd_kafka_msg_partitioner_fnv1a, true},
-    {"fnv1a", rd_kafka_msg_partitioner_fnv1a, false},
-};
-
-static const struct kafka_partitioner *partitioner_of(const struct kafka_connection *c) {
-    for (size_t i = 0; i < c->properties.count; i++)
-        for (size_t n = 0; n < ARRAY_LENGTH(partitioners); n++)
-            if (strcmp(c->properties.items[i].name, "partitioner") == 0 &&
-                strcmp(c->properties.items[i].value.value, partitioners[n].name) == 0)
-                return &partitioners[n];
-    return &partitioners[0];
-}
-
-static int new_places(struct kafka_session *s, uint32_t span) {
-    uint64_t size = 1;
-    while (size < span)
-        size *= 2;
-    s->place_mask = size - 1;
-    s->places = calloc(size, sizeof *s->places);
-    return s->places ? kafka_partitions_new(&s->partitions) : -ENOMEM;
-}
+/* Everything waits for a partition's first confirm, which keeps a start quick: twice as long as the one before took,
+ * within these; and each time that it was in vain, half as long as before. */
+#define PATIENCE_LEAST_US (100 * CLOCK_US_PER_MS)
+#define PATIENCE_MOST_US (500 * CLOCK_US_PER_MS)
+/* And for one that has its share of what may be in flight: it stands when it has confirmed nothing for so long. */
+#define STANDS_US CLOCK_US_PER_S
+/* A broker that restarts, or that has closed an idle connection, may be back at once. */
+#define AWAY_US CLOCK_US_PER_S
 
 int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) {
     *s = (struct kafka_session){
         .options = setup->options,
         .topics = topics,
-        .partitioner = partitioner_of(setup->connection),
+        .partitioner = kafka_partitioner_of(setup->connection),
     };
     kafka_message_init(&s->message, (size_t)s->options->max_message_bytes);
-    uint32_t span = setup->in_flight * SPAN_PER_IN_FLIGHT;
     int result = kafka_suspects_init(&s->suspects, setup->in_flight);
     if (result == 0)
-        result = new_places(s, span);
+        result = kafka_partitions_new(&s->partitions);
     if (result == 0)
-        result = confirms_new(setup->in_flight, span, &s->confirms);
+        result = kafka_tokens_new(setup->in_flight, &s->tokens);
     return result;
 }
 
 void kafka_session_done(struct kafka_session *s) {
     kafka_message_done(&s->message);
     kafka_partitions_free(s->partitions);
-    free(s->places);
     kafka_suspects_done(&s->suspects);
-    confirms_free(s->confirms);
+    kafka_tokens_free(s->tokens);
 }
 
 bool kafka_session_is_up(const struct kafka_session *s) {
     return s->producer != NULL;
 }
 
-void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) {
+void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_producer *producer) {
     ASSERT(!kafka_session_is_up(s));
-    ASSERT(confirms_open(s->confirms) == 0);
+    ASSERT(kafka_tokens_open(s->tokens) == 0);
     s->producer = producer;
     s->more_to_read = true; /* what came before somebody listened */
-    s->failing = s->stalled = s->unwanted = s->cold = false;
+    s->failing = s->stalled = s->unwanted = s->gated = s->planned = false;
     s->failed = 0;
+    s->patience_us = PATIENCE_MOST_US;
+    s->away_since_us = CLOCK_NEVER;
+    s->up_since_us = now_us;
     kafka_suspects_reset(&s->suspects);
     kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
@@ -92,9 +64,10 @@ struct kafka_producer *kafka_session_down(struct kafka_session *s, const struct 
     ASSERT(kafka_session_is_up(s));
     s->lost = *why;
     s->failing = s->stalled = s->more_to_read = false;
-    confirms_reset(s->confirms);
+    kafka_suspects_describe(&s->suspects, s->search_reason, sizeof s->search_reason);
+    kafka_tokens_lose(s->tokens);
     kafka_producer_abandon(s->producer);
-    ASSERT(confirms_open(s->confirms) == 0);
+    ASSERT(kafka_tokens_open(s->tokens) == 0);
     return TAKE(s->producer);
 }
 
@@ -108,6 +81,11 @@ static void fail(struct kafka_session *s, int64_t now_us, const char *what, cons
     s->give_up_us = now_us + LAST_REPORTS_US;
     error_set(&s->failure, ERROR_RETRY, "%s: %s", what, why);
     kafka_producer_stop(s->producer);
+}
+
+static void fail_for_good(struct kafka_session *s, int64_t now_us, const char *otherwise) {
+    char text[ERROR_TEXT_MAX];
+    fail(s, now_us, "librdkafka can't go on", kafka_producer_fatal(s->producer, text, sizeof text) ? text : otherwise);
 }
 
 /* Reports. --------------------------------------------------------------- */
@@ -124,15 +102,26 @@ static void blame_topic(struct kafka_session *s, struct span topic, rd_kafka_res
         kafka_topics_doubt(s->topics, topic, now_us);
 }
 
+/* Of an instance the size of a batch can't be changed. */
+static void plan(struct kafka_session *s, int64_t now_us, const char *what, const char *why) {
+    if (!s->failing || !s->planned) {
+        s->failing = false;
+        fail(s, now_us, what, why);
+    }
+    s->planned = true;
+}
+
 static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
+    struct span topic = span_of(topic_of(m));
     s->failed++;
     switch (kafka_suspects_blame(m->err)) {
     case KAFKA_BLAME_MESSAGE:
-        kafka_suspects_note(&s->suspects, m);
-        kafka_topics_doubt(s->topics, span_of(topic_of(m)), now_us);
+        kafka_suspects_note(&s->suspects, m, kafka_topics_find(s->topics, topic, now_us), now_us);
+        kafka_topics_doubt(s->topics, topic, now_us);
+        plan(s, now_us, topic_of(m), rd_kafka_err2str(m->err));
         break;
     case KAFKA_BLAME_TOPIC:
-        blame_topic(s, span_of(topic_of(m)), m->err, now_us);
+        blame_topic(s, topic, m->err, now_us);
         break;
     case KAFKA_BLAME_INSTANCE:
         break;
@@ -140,26 +129,35 @@ static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int
     fail(s, now_us, topic_of(m), rd_kafka_err2str(m->err));
 }
 
-/* Of an instance the size of a batch can't be changed. */
-static void on_success_alone(struct kafka_session *s, int64_t now_us) {
-    int64_t bytes;
-    if (!kafka_suspects_cleared(&s->suspects, &bytes))
+static void on_success_single(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
+    if (!kafka_suspects_any(&s->suspects) || !kafka_suspects_cleared(&s->suspects, m))
         return;
-    s->batch_bytes = bytes / 2 > BATCH_BYTES_LEAST ? bytes / 2 : BATCH_BYTES_LEAST;
-    fail(s, now_us, "a topic takes less than its max.message.bytes was thought to be", "batches become smaller");
+    int64_t bytes = kafka_suspects_batch_bytes(&s->suspects);
+    if (bytes > 0)
+        s->batch_bytes = bytes;
+    plan(s, now_us, topic_of(m), "nobody is suspected any more, messages go in larger batches again");
+}
+
+static int64_t patience_us(int64_t took_us) {
+    if (2 * took_us < PATIENCE_LEAST_US)
+        return PATIENCE_LEAST_US;
+    return 2 * took_us < PATIENCE_MOST_US ? 2 * took_us : PATIENCE_MOST_US;
 }
 
 static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
     uint64_t tag = (uint64_t)(uintptr_t)m->_private;
-    uint32_t place = s->places[tag & s->place_mask];
+    uint32_t place = kafka_tokens_place(s->tokens, tag);
+    if (!kafka_partitions_warm(s->partitions, place, now_us))
+        s->patience_us = patience_us(now_us - kafka_partitions_waits_since_us(s->partitions, place));
     kafka_partitions_confirmed(s->partitions, place, now_us);
-    if (place == s->cold_place)
-        s->cold = false;
-    (void)!confirms_ack(s->confirms, tag, false);
+    if (place == s->gate_place)
+        s->gated = false;
+    kafka_tokens_confirm(s->tokens, tag);
     s->word.class = ERROR_NONE;
     s->unwanted = false;
-    if (kafka_suspects_alone(&s->suspects))
-        on_success_alone(s, now_us);
+    s->away_since_us = CLOCK_NEVER;
+    if (s->suspects.single)
+        on_success_single(s, m, now_us);
 }
 
 /* Delivered, and no offset: no broker said so. librdkafka infers it from the success of a later message (2.0.2,
@@ -187,7 +185,12 @@ static void on_reports(struct kafka_session *s, rd_kafka_event_t *event, int64_t
 static void on_error(struct kafka_session *s, rd_kafka_event_t *event, int64_t now_us) {
     const char *text = rd_kafka_event_error_string(event);
     if (rd_kafka_event_error_is_fatal(event) || rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL)
-        return fail(s, now_us, "librdkafka can't go on", text);
+        return fail_for_good(s, now_us, text);
+    if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+        s->away_since_us = s->away_since_us == CLOCK_NEVER ? now_us : s->away_since_us;
+        if (s->word.class != ERROR_NONE)
+            return; /* which says more */
+    }
     s->unwanted |= kafka_producer_unwanted(rd_kafka_event_error(event));
     error_set(&s->word, ERROR_RETRY, "%s", text);
 }
@@ -234,19 +237,60 @@ static void read_events(struct kafka_session *s, int64_t now_us) {
 
 /* Stalls and the end. ---------------------------------------------------- */
 
+/* Why a partition may stand. Nothing in it may change all the time: it is logged when it changes. */
+static void explain_stand(struct kafka_session *s, struct span name, int64_t now_us, char *text, size_t size) {
+    const struct kafka_topic *topic = kafka_topics_find(s->topics, name, now_us);
+    kafka_topics_review(s->topics, name, now_us);
+    if (topic && topic->state != KAFKA_TOPIC_FIT)
+        snprintf(text, size, "%s", topic->reason);
+    else if (topic && topic->leaderless > 0)
+        snprintf(text, size, "%d of its %d partitions have no leader", topic->leaderless, topic->partitions);
+    else if (topic && topic->in_sync < topic->min_insync)
+        snprintf(text, size, "min.insync.replicas is %d, and of a partition only %d of %d replicas are in sync",
+                 topic->min_insync, topic->in_sync, topic->replicas);
+    else if (s->word.class != ERROR_NONE)
+        snprintf(text, size, "%s", s->word.text);
+    else
+        snprintf(text, size, "in-sync replicas, the leader or the broker may be away");
+}
+
+static int64_t stall_due_us(const struct kafka_session *s, uint32_t *ret_place) {
+    int64_t published_us;
+    if (!kafka_tokens_oldest(s->tokens, ret_place, &published_us))
+        return CLOCK_NEVER;
+    return published_us + s->options->ack_timeout_us;
+}
+
 /* Only shown: what was published stays so until the broker has answered. But
  * an instance keeps the secrets that it was made with. */
 static void look_for_stall(struct kafka_session *s, int64_t now_us) {
-    int64_t due_us = confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
+    uint32_t place;
+    int64_t due_us = stall_due_us(s, &place);
     s->stalled = now_us >= due_us;
     if (!s->stalled)
         return;
     s->stalled_since_us = due_us - s->options->ack_timeout_us;
-    snprintf(s->stall_reason, sizeof s->stall_reason, "no confirm within ack_timeout (%.3g s): %s",
-             (double)s->options->ack_timeout_us / (double)CLOCK_US_PER_S,
-             s->word.class == ERROR_NONE ? "in-sync replicas, the leader or the broker may be away" : s->word.text);
+    char why[ERROR_TEXT_MAX] = "more than can be told apart have something under way";
+    struct span topic = SPAN_LITERAL("?");
+    int32_t partition = KAFKA_PARTITION_BY_KEY;
+    if (kafka_partitions_name(s->partitions, place, &topic, &partition))
+        explain_stand(s, topic, now_us, why, sizeof why);
+    snprintf(s->stall_reason, sizeof s->stall_reason, "topic %.*s, partition %d: no confirm within ack_timeout (%.3g s): %s",
+             SPAN_ARGS(topic), partition,
+             (double)s->options->ack_timeout_us / (double)CLOCK_US_PER_S, why);
     if (s->unwanted)
         fail(s, now_us, "connecting anew", s->word.text);
+}
+
+static int64_t away_due_us(const struct kafka_session *s) {
+    bool waits = s->away_since_us != CLOCK_NEVER && kafka_tokens_open(s->tokens) == 0;
+    return waits ? s->away_since_us + AWAY_US : CLOCK_NEVER;
+}
+
+/* With nothing under way librdkafka has no reason to connect again, and nothing would show that it can't. */
+static void look_for_broker(struct kafka_session *s, int64_t now_us) {
+    if (now_us >= away_due_us(s))
+        fail(s, now_us, "no broker is reached", s->word.class == ERROR_NONE ? "all are down" : s->word.text);
 }
 
 static void look_for_topic(struct kafka_session *s, int64_t now_us) {
@@ -255,45 +299,56 @@ static void look_for_topic(struct kafka_session *s, int64_t now_us) {
         s->awaited_len = 0;
 }
 
+static void look_at_gate(struct kafka_session *s, int64_t now_us) {
+    if (!s->gated || now_us < s->gate_until_us)
+        return;
+    s->gated = false;
+    if (!kafka_partitions_warm(s->partitions, s->gate_place, now_us))
+        s->patience_us /= 2;
+}
+
 int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *reterr) {
     look_for_topic(s, now_us);
-    s->cold = s->cold && now_us < s->cold_until_us;
+    look_at_gate(s, now_us);
     read_events(s, now_us);
     look_for_stall(s, now_us);
-    kafka_burst_turn(&s->burst, confirms_open(s->confirms), now_us);
+    look_for_broker(s, now_us);
+    if (kafka_suspects_any(&s->suspects))
+        kafka_suspects_describe(&s->suspects, s->search_reason, sizeof s->search_reason);
+    kafka_burst_turn(&s->burst, kafka_tokens_open(s->tokens), now_us);
     if (!s->failing || s->more_to_read)
         return 0;
-    if (s->failed < confirms_open(s->confirms) && now_us < s->give_up_us)
+    if (s->failed < kafka_tokens_open(s->tokens) && now_us < s->give_up_us)
         return 0;
     uint64_t tag;
     if (kafka_suspects_guilty(&s->suspects, &tag))
-        (void)!confirms_nack(s->confirms, tag, false);
+        kafka_tokens_reject(s->tokens, tag);
     *reterr = s->failure;
     return -ECONNRESET;
 }
 
 int64_t kafka_session_deadline_us(const struct kafka_session *s) {
-    if (confirms_answered(s->confirms) > 0 || s->more_to_read)
+    if (kafka_tokens_answered(s->tokens) > 0 || s->more_to_read)
         return 0;
     if (!kafka_session_is_up(s))
         return CLOCK_NEVER;
     if (s->failing)
-        return s->failed < confirms_open(s->confirms) ? s->give_up_us : 0;
-    int64_t due_us = s->stalled ? CLOCK_NEVER : confirms_deadline_us(s->confirms, s->options->ack_timeout_us);
+        return s->failed < kafka_tokens_open(s->tokens) ? s->give_up_us : 0;
+    uint32_t place;
+    int64_t due_us = s->stalled ? CLOCK_NEVER : stall_due_us(s, &place);
     int64_t burst_us = kafka_burst_deadline_us(&s->burst);
-    if (s->cold && s->cold_until_us < due_us)
-        due_us = s->cold_until_us;
+    if (away_due_us(s) < due_us)
+        due_us = away_due_us(s);
+    if (s->gated && s->gate_until_us < due_us)
+        due_us = s->gate_until_us;
     return burst_us < due_us ? burst_us : due_us;
 }
 
 /* Publishing. ------------------------------------------------------------ */
 
 bool kafka_session_ready(const struct kafka_session *s) {
-    if (!kafka_session_is_up(s) || s->failing || s->cold || s->awaited_len > 0 || !kafka_burst_is_open(&s->burst))
-        return false;
-    if (kafka_suspects_alone(&s->suspects))
-        return confirms_open(s->confirms) == 0 && confirms_answered(s->confirms) == 0;
-    return confirms_has_room(s->confirms);
+    return kafka_session_is_up(s) && !s->failing && !s->gated && s->awaited_len == 0 && kafka_burst_is_open(&s->burst) &&
+           kafka_tokens_room(s->tokens) > 0;
 }
 
 static int retry(struct span topic, const char *why, struct error *reterr) {
@@ -330,7 +385,7 @@ static int build(struct kafka_session *s, const struct event *e, const struct de
 }
 
 /* What the broker would say no to, and to the whole batch. */
-static int check_fit(const struct kafka_message *m, const struct kafka_topic *topic, struct error *reterr) {
+static int check_topic(const struct kafka_message *m, const struct kafka_topic *topic, struct error *reterr) {
     int32_t least = m->partition == KAFKA_PARTITION_BY_KEY ? 0 : m->partition;
     if (least >= topic->partitions) {
         error_set(reterr, ERROR_RETRY, "topic %.*s has no partition %d", SPAN_ARGS(topic->name), least);
@@ -349,13 +404,23 @@ static int check_fit(const struct kafka_message *m, const struct kafka_topic *to
     return 0;
 }
 
+/* The topic may have been altered since it was looked at. */
+static int check_fit(struct kafka_session *s, const struct kafka_topic *topic, int64_t now_us, struct error *reterr) {
+    int result = check_topic(&s->message, topic, reterr);
+    if (result == 0 || (result == SINK_E_REJECTED && now_us - topic->looked_us < KAFKA_TOPICS_STALE_US))
+        return result;
+    kafka_topics_review(s->topics, topic->name, now_us);
+    reterr->class = ERROR_RETRY;
+    return SINK_E_RETRY;
+}
+
 static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, rd_kafka_resp_err_t err, int64_t now_us,
                       struct error *reterr) {
     switch ((int)err) {
     case RD_KAFKA_RESP_ERR__QUEUE_FULL:
         return SINK_E_BUSY;
     case RD_KAFKA_RESP_ERR__FATAL:
-        fail(s, now_us, "librdkafka can't go on", rd_kafka_err2str(err));
+        fail_for_good(s, now_us, rd_kafka_err2str(err));
         return SINK_E_BUSY;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
         error_set(reterr, ERROR_PERMANENT, "its message is %zu bytes with key and headers; message.max.bytes allows less",
@@ -364,46 +429,51 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
     default:
         break;
     }
+    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && topic->looked_us > s->up_since_us) {
+        plan(s, now_us, "a topic has more partitions than before", "librdkafka would notice it minutes later");
+        return SINK_E_BUSY;
+    }
     int result = retry(topic->name, rd_kafka_err2str(err), reterr);
     if (kafka_suspects_blame(err) == KAFKA_BLAME_TOPIC)
         blame_topic(s, topic->name, err, now_us);
     return result;
 }
 
-static int32_t choose_partition(const struct kafka_session *s, const struct kafka_topic *topic) {
-    const struct kafka_message *m = &s->message;
-    if (m->partition != KAFKA_PARTITION_BY_KEY)
-        return m->partition;
-    if (span_absent(m->key) && s->partitioner->spreads)
-        return s->turn % topic->partitions;
-    return s->partitioner->choose(NULL, m->key.data ? m->key.data : "", m->key.len, topic->partitions, NULL, NULL);
+/* Everything waits for a moment; if that is in vain, what goes there does, and nothing else. */
+static int wait_for_partition(struct kafka_session *s, const struct kafka_topic *topic, uint32_t place, int64_t now_us,
+                              struct error *reterr) {
+    bool warm = kafka_partitions_warm(s->partitions, place, now_us);
+    s->gate_place = place;
+    s->gate_until_us =
+        kafka_partitions_waits_since_us(s->partitions, place) + (warm ? STANDS_US : s->patience_us);
+    s->gated = now_us < s->gate_until_us;
+    if (s->gated)
+        return SINK_E_BUSY;
+    char why[ERROR_TEXT_MAX];
+    explain_stand(s, topic->name, now_us, why, sizeof why);
+    error_set(reterr, ERROR_RETRY, "topic %.*s, partition %d has not confirmed what went there before: %s (goes by itself)",
+              SPAN_ARGS(topic->name), s->message.partition, why);
+    return SINK_E_RETRY;
 }
 
 static int find_partition(struct kafka_session *s, const struct kafka_topic *topic, int64_t now_us, uint32_t *ret_place,
                           struct error *reterr) {
-    s->message.partition = choose_partition(s, topic);
+    if (s->message.partition == KAFKA_PARTITION_BY_KEY)
+        s->message.partition = kafka_partitioner_choose(s->partitioner, s->message.key, s->turn, topic->partitions);
     int result = kafka_partitions_find(s->partitions, topic->name, s->message.partition, ret_place);
-    if (result < 0 || kafka_partitions_takes(s->partitions, *ret_place, now_us))
+    if (result < 0 || kafka_partitions_takes(s->partitions, *ret_place, kafka_tokens_room(s->tokens), now_us))
         return result;
-    s->cold_until_us = kafka_partitions_sent_us(s->partitions, *ret_place) + s->options->ack_timeout_us;
-    if (now_us >= s->cold_until_us)
-        return retry(topic->name, "the first message to its partition is not confirmed yet", reterr);
-    s->cold = true;
-    s->cold_place = *ret_place;
-    return SINK_E_BUSY;
+    return wait_for_partition(s, topic, *ret_place, now_us, reterr);
 }
 
 static int produce(struct kafka_session *s, const struct kafka_topic *topic, uint32_t place, uint64_t token,
                    int64_t now_us, struct error *reterr) {
-    uint64_t tag = confirms_next_tag(s->confirms);
+    uint64_t tag = kafka_tokens_next_tag(s->tokens);
     rd_kafka_resp_err_t err = kafka_producer_produce(s->producer, topic->name, &s->message, tag);
     if (err)
         return on_refusal(s, topic, err, now_us, reterr);
-    if (kafka_suspects_alone(&s->suspects))
-        kafka_suspects_sent_alone(&s->suspects, &s->message);
-    s->places[tag & s->place_mask] = place;
     kafka_partitions_sent(s->partitions, place, now_us);
-    confirms_publish(s->confirms, token, now_us);
+    kafka_tokens_publish(s->tokens, token, place, now_us);
     kafka_burst_publish(&s->burst);
     return 0;
 }
@@ -416,7 +486,7 @@ int kafka_session_publish(struct kafka_session *s, const struct event *e, const 
     if (result == 0)
         result = build(s, e, d, reterr);
     if (result == 0)
-        result = check_fit(&s->message, topic, reterr);
+        result = check_fit(s, topic, now_us, reterr);
     uint32_t place = 0;
     if (result == 0)
         result = find_partition(s, topic, now_us, &place, reterr);
@@ -431,15 +501,15 @@ void kafka_session_flush(struct kafka_session *s) {
 /* Outcomes. -------------------------------------------------------------- */
 
 bool kafka_session_next(struct kafka_session *s, struct sink_outcome *ret_outcome) {
-    uint64_t token, tag;
-    enum confirms_outcome outcome;
-    if (!confirms_next(s->confirms, &token, &tag, &outcome))
+    uint64_t token;
+    enum kafka_token_outcome outcome;
+    if (!kafka_tokens_next(s->tokens, &token, &outcome))
         return false;
     *ret_outcome = (struct sink_outcome){.token = token, .kind = SINK_CONFIRMED};
-    if (outcome == CONFIRMS_NACKED) {
+    if (outcome == KAFKA_TOKEN_REJECTED) {
         ret_outcome->kind = SINK_REJECTED;
-        ret_outcome->reason = s->suspects.last.text;
-    } else if (outcome != CONFIRMS_CONFIRMED) {
+        ret_outcome->reason = s->suspects.first.text;
+    } else if (outcome == KAFKA_TOKEN_LOST) {
         ret_outcome->kind = SINK_LOST;
         ret_outcome->reason = s->lost.text;
     }

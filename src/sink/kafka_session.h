@@ -2,13 +2,14 @@
 #ifndef PENSTOCK_SINK_KAFKA_SESSION_H
 #define PENSTOCK_SINK_KAFKA_SESSION_H
 
-#include "sink/confirms.h"
 #include "sink/kafka_burst.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
+#include "sink/kafka_partitioner.h"
 #include "sink/kafka_partitions.h"
 #include "sink/kafka_producer.h"
 #include "sink/kafka_suspects.h"
+#include "sink/kafka_tokens.h"
 #include "sink/kafka_topics.h"
 #include "sink/sink.h"
 
@@ -19,23 +20,24 @@ struct kafka_session {
     const struct sink_options *options;
     struct kafka_topics *topics; /* borrowed */
     struct kafka_producer *producer; /* NULL: down */
+    int64_t up_since_us;
     bool more_to_read;
     struct kafka_burst burst;
 
-    struct confirms *confirms;
+    struct kafka_tokens *tokens;
     struct kafka_message message;
     const struct kafka_partitioner *partitioner;
     int32_t turn; /* messages without a key go to one partition for one turn of the forwarder */
     struct kafka_partitions *partitions;
-    uint32_t *places; /* by tag: where it went; a power of two of them */
-    uint64_t place_mask;
-    bool cold;           /* a partition has to confirm before anything is submitted, */
-    uint32_t cold_place; /* this one; */
-    int64_t cold_until_us; /* but from then on only what goes there waits */
+    bool gated;          /* a partition has to confirm before anything is submitted, */
+    uint32_t gate_place; /* this one; */
+    int64_t gate_until_us; /* but from then on only what goes there waits */
+    int64_t patience_us;   /* how long everything waits for a partition that has confirmed nothing yet */
     struct error lost; /* why */
 
     bool failing;
     struct error failure; /* the first one of the instance */
+    bool planned;         /* the next instance is no attempt: it is known what it has to do differently */
     uint32_t failed;      /* reports that said no; their tokens are still open */
     int64_t give_up_us;   /* failing: when the rest of the reports is waited for no longer */
 
@@ -44,9 +46,11 @@ struct kafka_session {
 
     bool stalled; /* the oldest token has waited for ack_timeout */
     int64_t stalled_since_us; /* when it was published */
+    int64_t away_since_us; /* no broker is reached; CLOCK_NEVER: one was since */
     bool unwanted;     /* the broker refuses our secrets, or its certificate can't be trusted */
     struct error word; /* librdkafka's last about what goes wrong; class ERROR_NONE: none */
-    char stall_reason[ERROR_TEXT_MAX + 64];
+    char stall_reason[2 * ERROR_TEXT_MAX];
+    char search_reason[2 * ERROR_TEXT_MAX]; /* while there are suspects */
 
     char awaited[KAFKA_TOPIC_MAX]; /* the topic that has to be looked at before anything is submitted */
     size_t awaited_len;            /* 0: none */
@@ -56,7 +60,7 @@ struct kafka_session {
 int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) MUST_CHECK;
 void kafka_session_done(struct kafka_session *s); /* the instance is down */
 
-void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer);
+void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_producer *producer);
 bool kafka_session_is_up(const struct kafka_session *s);
 /* Open tokens are lost; the instance is the caller's. */
 struct kafka_producer *kafka_session_down(struct kafka_session *s, const struct error *why) MUST_CHECK;

@@ -1,7 +1,12 @@
 /* kafka_suspects: reports that say no: whom they blame, and who of a refused batch it was */
 #include "sink/kafka_suspects.h"
 
+#include <stdio.h>
+
 #include "base/log.h"
+
+/* Of a batch that was too large when it is not known for what: few steps lead to any limit. */
+#define SMALLER 16
 
 int kafka_suspects_init(struct kafka_suspects *s, uint32_t capacity) {
     *s = (struct kafka_suspects){.key = hash_key_random()};
@@ -13,9 +18,10 @@ void kafka_suspects_done(struct kafka_suspects *s) {
 }
 
 void kafka_suspects_reset(struct kafka_suspects *s) {
+    s->single = kafka_suspects_any(s);
     s->count = 0;
     s->batch_topic = NULL;
-    s->batch_bytes = s->least_bytes = 0;
+    s->batch_bytes = 0;
 }
 
 enum kafka_blame kafka_suspects_blame(rd_kafka_resp_err_t err) {
@@ -46,18 +52,7 @@ static uint64_t mix(const struct kafka_suspects *s, uint64_t mark, const void *d
     return (mark << 7 | mark >> 57) ^ hash_bytes(&s->key, (struct span){data, len});
 }
 
-static uint64_t mark_sent(const struct kafka_suspects *s, const struct kafka_message *m) {
-    const struct binding_message *b = &m->binding;
-    const struct destination *d = m->destination;
-    uint64_t mark = mix(s, mix(s, 0, m->value.data, m->value.len), m->key.data, m->key.len);
-    for (size_t i = 0; i < b->header_count; i++)
-        mark = mix(s, mark, b->headers[i].value.data, b->headers[i].value.len);
-    for (size_t i = 0; i < d->header_count; i++)
-        mark = mix(s, mark, d->headers[i].value.data, d->headers[i].value.len);
-    return mark;
-}
-
-static uint64_t mark_reported(const struct kafka_suspects *s, const rd_kafka_message_t *m) {
+static uint64_t mark_of(const struct kafka_suspects *s, const rd_kafka_message_t *m) {
     uint64_t mark = mix(s, mix(s, 0, m->payload, m->len), m->key, m->key_len);
     rd_kafka_headers_t *headers;
     if (rd_kafka_message_headers(m, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -77,8 +72,8 @@ static bool is_about_size(rd_kafka_resp_err_t err) {
 }
 
 static void end_batch(struct kafka_suspects *s) {
-    if (s->batch_bytes > 0 && (s->least_bytes == 0 || s->batch_bytes < s->least_bytes))
-        s->least_bytes = s->batch_bytes;
+    if (s->batch_bytes > 0 && (s->refused_bytes == 0 || s->batch_bytes < s->refused_bytes))
+        s->refused_bytes = s->batch_bytes;
     s->batch_bytes = 0;
 }
 
@@ -91,39 +86,77 @@ static void weigh(struct kafka_suspects *s, const rd_kafka_message_t *m) {
     s->batch_bytes += (int64_t)m->len;
 }
 
-void kafka_suspects_note(struct kafka_suspects *s, const rd_kafka_message_t *m) {
-    s->count++;
-    s->last_tag = (uint64_t)(uintptr_t)m->_private;
-    s->last_mark = mark_reported(s, m);
-    error_set(&s->last, ERROR_PERMANENT, "topic %s: %s (%s); its value is %zu bytes",
-              m->rkt ? rd_kafka_topic_name(m->rkt) : "?", rd_kafka_err2str(m->err), rd_kafka_err2name(m->err), m->len);
-    kafka_careful_suspect(s->careful, s->last_mark);
+static const char *topic_of(const rd_kafka_message_t *m) {
+    return m->rkt ? rd_kafka_topic_name(m->rkt) : "?";
+}
+
+static void begin_search(struct kafka_suspects *s, const rd_kafka_message_t *m, const struct kafka_topic *topic,
+                         int64_t now_us) {
+    s->total = 0;
+    s->since_us = now_us;
+    snprintf(s->topic, sizeof s->topic, "%s", topic_of(m));
+    s->word = rd_kafka_err2str(m->err);
+    s->limit = topic && topic->described ? topic->max_message_bytes : 0;
+    s->same = true;
+    s->refused_bytes = 0;
+    s->found = false;
+}
+
+void kafka_suspects_note(struct kafka_suspects *s, const rd_kafka_message_t *m, const struct kafka_topic *topic,
+                         int64_t now_us) {
+    uint64_t mark = mark_of(s, m);
+    if (!kafka_suspects_any(s))
+        begin_search(s, m, topic, now_us);
+    s->same = s->same && is_about_size(m->err) && strcmp(s->topic, topic_of(m)) == 0;
+    if (s->count++ == 0) {
+        s->first_tag = (uint64_t)(uintptr_t)m->_private;
+        s->first_mark = mark;
+        error_set(&s->first, ERROR_PERMANENT, "topic %s: %s (%s); its value is %zu bytes", topic_of(m),
+                  rd_kafka_err2str(m->err), rd_kafka_err2name(m->err), m->len);
+    }
+    if (s->single)
+        kafka_careful_clear(s->careful, mark); /* it may be one already */
+    else
+        s->total++;
+    kafka_careful_suspect(s->careful, mark);
     if (is_about_size(m->err))
         weigh(s, m);
 }
 
-/* A batch of one is known by its report, and so is what went alone. */
 bool kafka_suspects_guilty(struct kafka_suspects *s, uint64_t *ret_tag) {
     end_batch(s);
-    if (s->count > 1)
-        s->too_large_bytes = s->least_bytes;
-    if (s->count != 1)
+    if (s->count == 0 || (s->count > 1 && !s->single))
         return false;
-    s->too_large_bytes = 0;
-    kafka_careful_clear(s->careful, s->last_mark);
-    *ret_tag = s->last_tag;
+    s->found = true;
+    kafka_careful_clear(s->careful, s->first_mark);
+    *ret_tag = s->first_tag;
     return true;
 }
 
-void kafka_suspects_sent_alone(struct kafka_suspects *s, const struct kafka_message *m) {
-    s->alone_mark = mark_sent(s, m);
+bool kafka_suspects_any(const struct kafka_suspects *s) {
+    return kafka_careful_left(s->careful) > 0;
 }
 
-bool kafka_suspects_cleared(struct kafka_suspects *s, int64_t *ret_bytes) {
-    kafka_careful_clear(s->careful, s->alone_mark);
-    if (kafka_suspects_alone(s) || s->too_large_bytes == 0)
-        return false;
-    *ret_bytes = s->too_large_bytes;
-    s->too_large_bytes = 0;
-    return true;
+bool kafka_suspects_cleared(struct kafka_suspects *s, const rd_kafka_message_t *m) {
+    kafka_careful_clear(s->careful, mark_of(s, m));
+    return !kafka_suspects_any(s);
+}
+
+int64_t kafka_suspects_batch_bytes(const struct kafka_suspects *s) {
+    if (s->refused_bytes == 0 || (s->found && s->limit > 0))
+        return 0;
+    return s->refused_bytes > SMALLER ? s->refused_bytes / SMALLER : 1;
+}
+
+void kafka_suspects_explain(struct kafka_suspects *s, const struct kafka_topic *topic) {
+    if (!kafka_suspects_any(s) || !s->same || topic->state != KAFKA_TOPIC_FIT || !topic->described)
+        return;
+    if (s->limit == 0 || topic->max_message_bytes < s->limit)
+        kafka_careful_forget(s->careful);
+}
+
+void kafka_suspects_describe(const struct kafka_suspects *s, char *text, size_t size) {
+    uint32_t left = kafka_careful_left(s->careful);
+    snprintf(text, size, "topic %s: looking for the message for which a batch was refused (%s): %u of %u went through", s->topic,
+             s->word, left < s->total ? s->total - left : 0, s->total);
 }

@@ -21,6 +21,7 @@ struct entry {
     struct entry *next;       /* of its bucket */
     bool named;               /* by the rules: never forgotten, always looked at */
     bool known;
+    bool doubted; /* and not looked at since */
     bool looked;
     int64_t used_us, again_us;
     int64_t refused_until_us; /* by the broker, whatever a look finds */
@@ -35,6 +36,7 @@ struct kafka_topics {
     struct entry **entries; /* in no order */
     uint32_t count, capacity;
     uint32_t named, named_unlooked;
+    uint32_t doubted;
     struct entry *buckets[BUCKETS];
     struct hash_key key; /* names come out of events */
     int64_t due_us;      /* the least again_us of those that are wanted */
@@ -93,6 +95,7 @@ static void forget(struct kafka_topics *t, uint32_t i) {
     *at = e->next;
     t->entries[i] = t->entries[--t->count];
     t->unsaid -= e->unsaid != 0;
+    t->doubted -= e->doubted;
     free(e);
 }
 
@@ -196,12 +199,26 @@ const struct kafka_topic *kafka_topics_find(struct kafka_topics *t, struct span 
 
 void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us) {
     struct entry *e = lookup(t, name);
-    if (!e || !e->known)
+    if (!e || !e->known || now_us < e->refused_until_us)
         return;
     int64_t earliest_us = e->topic.looked_us + KAFKA_TOPICS_AGAIN_US;
     e->known = false;
+    e->doubted = true;
+    t->doubted++;
     e->used_us = now_us;
     e->again_us = now_us > earliest_us ? now_us : earliest_us;
+    due_by(t, e->again_us);
+}
+
+void kafka_topics_review(struct kafka_topics *t, struct span name, int64_t now_us) {
+    struct entry *e = lookup(t, name);
+    if (!e || !e->known)
+        return;
+    int64_t stale_us = e->topic.looked_us + KAFKA_TOPICS_STALE_US;
+    int64_t again_us = now_us > stale_us ? now_us : stale_us;
+    e->used_us = now_us;
+    if (again_us < e->again_us)
+        e->again_us = again_us;
     due_by(t, e->again_us);
 }
 
@@ -217,6 +234,10 @@ void kafka_topics_refuse(struct kafka_topics *t, struct span name, const char *r
 
 bool kafka_topics_ready(const struct kafka_topics *t) {
     return t->named_unlooked == 0;
+}
+
+bool kafka_topics_certain(const struct kafka_topics *t) {
+    return t->doubted == 0;
 }
 
 int64_t kafka_topics_smallest_limit(const struct kafka_topics *t) {
@@ -294,6 +315,8 @@ static void learn_one(struct kafka_topics *t, struct entry *e, const struct kafk
     e->topic = *found;
     e->topic.name.data = e->text;
     e->looked = e->known = true;
+    t->doubted -= e->doubted;
+    e->doubted = false;
     e->topic.looked_us = now_us;
     e->failures = found->state == KAFKA_TOPIC_FIT ? 0 : e->failures + 1;
     e->again_us = now_us + wait_us(e);

@@ -20,6 +20,8 @@
 #define KAFKA_TOPICS_UNDESCRIBED_US (60 * INT64_C(1000000))
 /* One that may be seen but not written to: a look can't tell, so it is tried again after that. */
 #define KAFKA_TOPICS_REFUSED_US (30 * INT64_C(1000000))
+/* What was found so long ago is no reason to reject an event, or to explain why a partition stands. */
+#define KAFKA_TOPICS_STALE_US (3 * INT64_C(1000000))
 /* One that nothing can be published to is asked for again after the first, then ever later up to the second. */
 #define KAFKA_TOPICS_AGAIN_US INT64_C(500000)
 #define KAFKA_TOPICS_AGAIN_MAX_US INT64_C(5000000)
@@ -38,7 +40,9 @@ struct kafka_topic {
     char reason[KAFKA_TOPICS_REASON_MAX]; /* the broker's words; FIT: why it is not `described`, or empty */
     /* FIT: */
     int32_t partitions;
-    int32_t replicas; /* of the partition that has the fewest */
+    int32_t replicas;   /* of the partition that has the fewest */
+    int32_t in_sync;    /* replicas, of the partition that has the fewest */
+    int32_t leaderless; /* partitions without a leader */
     bool described;   /* its configuration could be read, else the rest is 0 and not known: */
     int64_t max_message_bytes;
     int32_t min_insync;
@@ -58,11 +62,15 @@ const struct kafka_topic *kafka_topics_find(struct kafka_topics *t, struct span 
 /* The broker said something else than the last look (the topic was deleted, its limit lowered, a right taken):
  * what is known of it is forgotten, and it is looked at anew, at most every KAFKA_TOPICS_AGAIN_US. */
 void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us);
+/* It is looked at anew, at most every KAFKA_TOPICS_STALE_US; until then what is known of it stays. */
+void kafka_topics_review(struct kafka_topics *t, struct span name, int64_t now_us);
 /* A publish failed because we may not write there: it is KAFKA_TOPIC_REFUSED for KAFKA_TOPICS_REFUSED_US, for that
  * reason, whatever looks find. */
 void kafka_topics_refuse(struct kafka_topics *t, struct span name, const char *reason, int64_t now_us);
 /* All topics that the rules name have been looked at (whatever came of it). */
 bool kafka_topics_ready(const struct kafka_topics *t);
+/* None that was doubted waits for its look. */
+bool kafka_topics_certain(const struct kafka_topics *t);
 /* The least max_message_bytes that is known of a fit topic; 0: of none. */
 int64_t kafka_topics_smallest_limit(const struct kafka_topics *t);
 /* true: *ret_notice is the next thing to say, said again only when it changes. Text valid until the next call. */

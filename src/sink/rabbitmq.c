@@ -237,6 +237,7 @@ static void rabbitmq_view(const struct sink *s, struct sink_view *ret_view) {
         .blocked = r->session.blocked,
         .blocked_since_us = r->session.blocked_since_us,
         .blocked_reason = r->session.blocked ? r->session.blocked_reason : NULL,
+        .blocked_ends = "when its alarm ends",
         .down_reason = up || r->down.class == ERROR_NONE ? NULL : r->down.text,
         .next_attempt_us = up || dial_running(r->dial) ? CLOCK_NEVER : r->next_attempt_us,
         .reconnects = r->reconnects,

@@ -92,12 +92,13 @@ const struct option rabbitmq_connection_table[] = {
     OPTION_END,
 };
 
-int rabbitmq_connection_check(const void *connection, struct error *reterr) {
+int rabbitmq_connection_check(const void *connection, const char **ret_key, struct error *reterr) {
     const struct rabbitmq_connection *c = connection;
     if (!c->tls_cert_file == !c->tls_key_file)
         return 0;
-    error_set(reterr, ERROR_CONFIG, "%s is given without %s; a certificate needs both",
-              c->tls_cert_file ? "tls.cert_file" : "tls.key_file", c->tls_cert_file ? "tls.key_file" : "tls.cert_file");
+    *ret_key = c->tls_cert_file ? "tls.cert_file" : "tls.key_file";
+    error_set(reterr, ERROR_CONFIG, "%s is given without %s; a certificate needs both", *ret_key,
+              c->tls_cert_file ? "tls.key_file" : "tls.cert_file");
     return -EINVAL;
 }
 

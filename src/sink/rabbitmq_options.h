@@ -19,7 +19,7 @@ struct rabbitmq_connection {
 
 extern const struct option rabbitmq_connection_table[];
 /* 0; -EINVAL with *reterr, which never shows the URI. */
-int rabbitmq_connection_check(const void *connection, struct error *reterr);
+int rabbitmq_connection_check(const void *connection, const char **ret_key, struct error *reterr);
 
 /* "host", "host:port", "[::1]:port"; *ret_port stays as it is without one.
  * 0; -EINVAL. ret_host points into text. */

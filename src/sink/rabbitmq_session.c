@@ -184,8 +184,10 @@ static void on_blocked(struct rabbitmq_session *r, const amqp_connection_blocked
     if (!r->blocked)
         r->blocked_since_us = now_us;
     r->blocked = true;
-    snprintf(r->blocked_reason, sizeof r->blocked_reason, "%.*s", (int)blocked->reason.len,
-             blocked->reason.len ? (const char *)blocked->reason.bytes : "");
+    static const char unknown[] = "no reason given";
+    bool told = blocked->reason.len > 0;
+    snprintf(r->blocked_reason, sizeof r->blocked_reason, "it has told us to stop publishing: %.*s",
+             told ? (int)blocked->reason.len : (int)sizeof unknown - 1, told ? (const char *)blocked->reason.bytes : unknown);
 }
 
 static int on_connection_method(struct rabbitmq_session *r, const amqp_method_t *method, int64_t now_us, struct error *reterr) {

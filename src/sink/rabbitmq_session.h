@@ -43,7 +43,7 @@ struct rabbitmq_session {
 
     bool blocked;
     int64_t blocked_since_us;
-    char blocked_reason[RABBITMQ_SHORT_MAX + 1];
+    char blocked_reason[RABBITMQ_SHORT_MAX + 64];
 };
 
 /* 0; -ENOMEM. rabbitmq_session_done in every case. */

@@ -61,9 +61,10 @@ struct sink_outcome {
 /* For status and log; texts are valid until the next call of the sink. */
 struct sink_view {
     bool connected;
-    bool blocked; /* told to stop publishing; for how long: blocked_since_us (monotonic) */
+    bool blocked; /* told to stop publishing, or nothing is confirmed; for how long: blocked_since_us (monotonic) */
     int64_t blocked_since_us;
-    const char *blocked_reason;
+    const char *blocked_reason; /* a clause of the kind's own: "it has told us to stop publishing: low on memory" */
+    const char *blocked_ends;   /* "when …"; NULL: a confirm ends it */
     const char *down_reason;    /* why not connected; NULL: never tried */
     int64_t next_attempt_us;    /* monotonic; CLOCK_NEVER while one runs */
     uint64_t reconnects;
@@ -87,8 +88,9 @@ struct sink_kind {
     const char *name; /* as under connections: */
     size_t connection_size;
     const struct option *connection_table;
-    /* What the table can't say; 0, or -EINVAL with *reterr. May be NULL. */
-    int (*check_connection)(const void *connection, struct error *reterr);
+    /* What the table can't say; 0, or -EINVAL with *reterr and the key that it is about (as in the table, or a
+     * property's name; untouched: the connection as a whole). May be NULL. */
+    int (*check_connection)(const void *connection, const char **ret_key, struct error *reterr);
     size_t options_size; /* >= sizeof(struct sink_options) */
     const struct option *options_table; /* beyond the common ones; may be empty */
     size_t destination_options_size;

@@ -133,11 +133,18 @@ static json_t *lag_part(const struct forwarder_stats *s, int64_t now_us, int64_t
     return whole(o, r);
 }
 
+/* Of confirmed events per second, to a tenth. */
+static json_t *rate(const struct forwarder_stats *s, int64_t now_us) {
+    return json_real((double)(int64_t)(forwarder_stats_rate(s, now_us) * 10 + 0.5) / 10);
+}
+
 static json_t *window_part(const struct forwarder_stats *s) {
     json_t *o = json_object();
     int r = put(o, "events", number(s->window_events));
     r |= put(o, "bytes", number(s->window_bytes));
     r |= put(o, "unsaved", number(s->window_unsaved));
+    r |= put(o, "held", number(s->window_held));
+    r |= put(o, "followers", number(s->window_followers));
     r |= put(o, "max_events", number(s->window_max_events));
     r |= put(o, "max_bytes", number(s->window_max_bytes));
     r |= put(o, "max_unsaved", number(s->window_max_unsaved));
@@ -183,6 +190,7 @@ static json_t *forwarder_part(const struct document_daemon *d, const struct forw
     r |= put(o, "sink", sink_part(s));
     r |= put(o, "checkpoint", checkpoint_part(s));
     r |= put(o, "lag", lag_part(s, now_us, wall_us));
+    r |= put(o, "rate", rate(s, now_us));
     r |= put(o, "window", window_part(s));
     r |= put(o, "counts", counts_part(&s->counts));
     r |= put(o, "lease", lease_part(s));

@@ -1,248 +1,241 @@
-/* server: the status socket: HTTP by libmicrohttpd on the main thread's event loop */
+/* server: what answers on the status socket and the metrics port, on the main thread's event loop */
 #include "status/server.h"
 
 #include <errno.h>
-#include <microhttpd.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <systemd/sd-event.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "status/socket.h"
+#include "status/port.h"
+#include "status/request.h"
 
 #define TIMER_ACCURACY_US 1000
+/* How often a snapshot is asked for the answer to a command. */
+#define ANSWER_INTERVAL_US (10 * CLOCK_US_PER_MS)
+enum { COMMANDS_MAX = 16 };
 
-/* An open connection, from MHD's notification of its start to that of its end. */
-struct client {
-    int fd;              /* MHD's; -1: the place is free */
-    int64_t deadline_us; /* CLOCK_NEVER: has been cut, MHD will close it */
+/* A way in. */
+struct door {
+    struct server *server;
+    struct listener *listener;
+    sd_event_source *readiness;
+    bool commands; /* may be given here */
 };
+
+/* A command that a forwarder has and has not answered. */
+struct pending {
+    bool waits;
+    struct door *door;
+    size_t client; /* of the door's listener */
+    size_t which;  /* forwarder */
+    int64_t deadline_us;
+    struct request request;
+};
+
+enum { DOOR_SOCKET, DOOR_METRICS, DOOR_COUNT };
 
 struct server {
     struct server_options options;
     struct socket socket;
-    struct MHD_Daemon *http;
-    sd_event_source *readiness, *timer;
-    struct client clients[SERVER_CLIENTS_MAX];
-    bool place_freed;              /* a connection ended in this turn */
+    struct door doors[DOOR_COUNT];
+    size_t door_count;
+    sd_event_source *timer;
+    struct pending pending[COMMANDS_MAX];
+    uint64_t commands; /* so far: their numbers */
     struct forwarder_stats *stats; /* room for forwarders_max, filled per request */
 };
 
-/* Answers. ---------------------------------------------------------------- */
+/* Requests. --------------------------------------------------------------- */
 
-struct answer {
-    unsigned status;
-    bool problem;
-    char *text; /* owned; NULL: no memory for it */
-};
-
-static struct answer problem(unsigned status, const char *title, const char *detail) {
-    return (struct answer){status, true, document_problem((int)status, title, detail)};
-}
-
-static struct answer answer_status(struct server *s, size_t count) {
-    return (struct answer){MHD_HTTP_OK, false,
-                           document_status(&s->options.daemon, s->stats, count, clock_now_us(), clock_wall_us())};
-}
-
-static struct answer answer_forwarder(struct server *s, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(s->stats[i].name, name) == 0)
-            return (struct answer){
-                MHD_HTTP_OK, false,
-                document_forwarder(&s->options.daemon, &s->stats[i], clock_now_us(), clock_wall_us())};
-    char detail[FORWARDER_NAME_MAX + 128];
-    snprintf(detail, sizeof detail, "There is no forwarder '%.*s'; GET /status lists those there are.",
-             FORWARDER_NAME_MAX, name);
-    return problem(MHD_HTTP_NOT_FOUND, "Not Found", detail);
-}
-
-static struct answer answer_health(struct server *s, size_t count) {
-    bool healthy;
-    char *text = document_health(&s->options.daemon, s->stats, count, clock_now_us(), clock_wall_us(), &healthy);
-    return (struct answer){healthy ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, false, text};
-}
-
-static struct answer answer_ready(struct server *s, size_t count) {
-    bool ready;
-    char *text = document_ready(s->stats, count, &ready);
-    return (struct answer){ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, false, text};
-}
-
-static struct answer answer_get(struct server *s, const char *path) {
-    static const char under_status[] = "/status/";
+static size_t collect(struct server *s) {
     size_t count = s->options.collect(s->options.context, s->stats, s->options.forwarders_max);
     ASSERT(count <= s->options.forwarders_max);
-    if (strcmp(path, "/status") == 0)
-        return answer_status(s, count);
-    if (strncmp(path, under_status, strlen(under_status)) == 0)
-        return answer_forwarder(s, count, path + strlen(under_status));
-    if (strcmp(path, "/health") == 0)
-        return answer_health(s, count);
-    if (strcmp(path, "/ready") == 0)
-        return answer_ready(s, count);
-    return problem(MHD_HTTP_NOT_FOUND, "Not Found", "There are /status, /status/NAME, /health and /ready.");
+    return count;
 }
 
-/* HTTP. ------------------------------------------------------------------- */
+static bool is_read_only(const char *method) {
+    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+}
 
-/* Takes the text. */
-static struct MHD_Response *make_response(struct answer *answer) {
-    static char no_memory[] = "{\"title\": \"Service Unavailable\", \"status\": 503, \"detail\": \"No memory for this "
-                              "document now; ask again.\"}\n";
-    if (!answer->text) {
-        answer->status = MHD_HTTP_SERVICE_UNAVAILABLE;
-        answer->problem = true;
-        return MHD_create_response_from_buffer(strlen(no_memory), no_memory, MHD_RESPMEM_PERSISTENT);
+/* Commands. --------------------------------------------------------------- */
+
+/* A free place; NULL with *ret_answer: none, or the forwarder has a command already. */
+static struct pending *find_place(struct server *s, size_t which, struct answer *ret_answer) {
+    struct pending *place = NULL;
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        struct pending *p = &s->pending[i];
+        if (!p->waits)
+            place = p;
+        else if (p->which == which) {
+            *ret_answer = answer_problem(503, "Another command to this forwarder is under way; try again.");
+            return NULL;
+        }
     }
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(answer->text), answer->text, MHD_RESPMEM_MUST_FREE);
-    if (!response)
-        free(answer->text);
-    return response;
+    if (!place)
+        *ret_answer = answer_problem(503, "Too many commands are under way; try again.");
+    return place;
 }
 
-static bool add_headers(struct MHD_Response *response, const struct answer *answer) {
-    const char *type = answer->problem ? "application/problem+json" : "application/json";
-    return MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
-           MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES &&
-           MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES &&
-           (answer->status != MHD_HTTP_METHOD_NOT_ALLOWED ||
-            MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD") == MHD_YES);
-}
-
-static enum MHD_Result reply(struct MHD_Connection *connection, struct answer answer) {
-    struct MHD_Response *response = make_response(&answer);
-    if (!response)
-        return MHD_NO;
-    enum MHD_Result result = MHD_NO;
-    if (add_headers(response, &answer))
-        result = MHD_queue_response(connection, answer.status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-/* Called once the header is there; nothing here waits for a body. MHD_NO makes MHD close the connection. */
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path,
-                                  const char *method, const char *version, const char *body, size_t *body_bytes,
-                                  void **ret_request) {
-    (void)version, (void)body, (void)body_bytes, (void)ret_request;
-    struct server *s = context;
-    if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0)
-        return reply(connection, answer_get(s, path));
-    return reply(connection,
-                 problem(MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed", "This socket only answers GET and HEAD."));
-}
-
-/* Clients and their deadlines. -------------------------------------------- */
-
-static struct client *free_client(struct server *s) {
-    for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++)
-        if (s->clients[i].fd < 0)
-            return &s->clients[i];
-    return NULL;
-}
-
-static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
-                          enum MHD_ConnectionNotificationCode code) {
-    struct server *s = context;
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        struct client *client = *socket_context;
-        client->fd = -1;
-        s->place_freed = true;
-        return;
-    }
-    struct client *client = free_client(s);
-    ASSERT(client != NULL); /* MHD_OPTION_CONNECTION_LIMIT is the same number */
-    client->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    client->deadline_us = clock_now_us() + SERVER_CLIENT_TIMEOUT_US;
-    *socket_context = client;
-}
-
-/* MHD's own timeout counts silence only: one byte every few seconds would hold
- * a place for hours. shutdown(2) makes the connection readable, and MHD closes it. */
-static void cut_late_clients(struct server *s, int64_t now_us) {
-    for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++) {
-        struct client *client = &s->clients[i];
-        if (client->fd < 0 || client->deadline_us > now_us)
+static bool find_forwarder(struct server *s, const char *name, size_t *ret_which) {
+    size_t count = collect(s);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(s->stats[i].name, name) != 0)
             continue;
-        shutdown(client->fd, SHUT_RDWR);
-        client->deadline_us = CLOCK_NEVER;
+        *ret_which = i;
+        return true;
     }
+    return false;
 }
 
-/* When all places are taken MHD stops watching the listening socket, and looks
- * whether one is free only at the beginning of MHD_run, which then frees them
- * at its end: without one more turn nobody would ever be let in again. */
-static int64_t next_deadline_us(struct server *s, int64_t now_us) {
-    if (s->place_freed)
-        return now_us;
-    MHD_UNSIGNED_LONG_LONG timeout_ms;
-    int64_t deadline_us = CLOCK_NEVER;
-    if (MHD_get_timeout(s->http, &timeout_ms) == MHD_YES && timeout_ms < INT32_MAX)
-        deadline_us = now_us + (int64_t)timeout_ms * CLOCK_US_PER_MS;
-    for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++)
-        if (s->clients[i].fd >= 0 && s->clients[i].deadline_us < deadline_us)
-            deadline_us = s->clients[i].deadline_us;
-    return deadline_us;
+/* true: it is with the forwarder. false: *ret_answer. */
+static bool hand_over(struct server *s, struct request *r, struct pending **ret_pending, struct answer *ret_answer) {
+    size_t which;
+    if (!find_forwarder(s, r->forwarder, &which)) {
+        *ret_answer = answer_problem(404, "There is no forwarder of that name; GET /status lists those there are.");
+        return false;
+    }
+    struct pending *p = find_place(s, which, ret_answer);
+    if (!p)
+        return false;
+    r->mail.command.number = ++s->commands;
+    if (s->options.command(s->options.context, which, &r->mail) < 0) {
+        *ret_answer = answer_problem(503, "The forwarder takes no command now; try again.");
+        return false;
+    }
+    *p = (struct pending){.waits = true, .which = which, .deadline_us = clock_now_us() + SERVER_ANSWER_TIMEOUT_US, .request = *r};
+    *ret_pending = p;
+    return true;
+}
+
+static bool command(struct door *door, const struct listener_request *request, struct answer *ret_answer) {
+    struct request r;
+    struct error error;
+    struct pending *p;
+    struct span body = {request->body, request->body_len};
+    int status = request_read(request->path, body, request->pid, request->uid, &r, &error);
+    if (status != 0)
+        *ret_answer = answer_problem((unsigned)status, error.text);
+    else if (hand_over(door->server, &r, &p, ret_answer)) {
+        p->door = door;
+        p->client = request->client;
+        return false;
+    }
+    return true;
+}
+
+static void answer_pending(struct pending *p, struct answer answer) {
+    p->waits = false;
+    listener_answer(p->door->listener, p->client, answer);
+}
+
+/* Looks into the snapshots for answers. true: some are still to come. */
+static bool look_for_answers(struct server *s, int64_t now_us) {
+    bool collected = false, more = false;
+    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+        struct pending *p = &s->pending[i];
+        if (!p->waits)
+            continue;
+        if (!collected)
+            collect(s);
+        collected = true;
+        const struct forwarder_answer *answer = &s->stats[p->which].answer;
+        if (answer->number == p->request.mail.command.number)
+            answer_pending(p, request_answer(&p->request, answer));
+        else if (now_us >= p->deadline_us)
+            answer_pending(p, answer_problem(504, "The forwarder has not answered yet. Whether it was done, penstock status and "
+                                                  "penstock.journal will tell; to repeat it does no harm."));
+        else
+            more = true;
+    }
+    return more;
+}
+
+/* What is asked of a path: true with *ret_answer, false if a forwarder has to answer. */
+static bool ask(void *context, const struct listener_request *request, struct answer *ret_answer) {
+    struct door *door = context;
+    struct server *s = door->server;
+    bool posts = strcmp(request->method, "POST") == 0;
+    if (door->commands && request_is_command(request->path)) {
+        if (posts)
+            return command(door, request, ret_answer);
+        *ret_answer = answer_not_allowed(REQUEST_ALLOWS);
+    } else if (!is_read_only(request->method))
+        *ret_answer = answer_not_allowed(ANSWER_GET_ALLOWS);
+    else
+        *ret_answer = answer_get(&s->options.daemon, s->stats, collect(s), request->path, request->accept);
+    return true;
 }
 
 /* The event loop. --------------------------------------------------------- */
 
 static int arm_timer(struct server *s, int64_t now_us) {
-    int64_t deadline_us = next_deadline_us(s, now_us);
+    int64_t deadline_us = look_for_answers(s, now_us) ? now_us + ANSWER_INTERVAL_US : CLOCK_NEVER;
+    for (size_t i = 0; i < s->door_count; i++) {
+        int64_t door_us = listener_deadline_us(s->doors[i].listener, now_us);
+        deadline_us = door_us < deadline_us ? door_us : deadline_us;
+    }
     if (deadline_us == CLOCK_NEVER)
         return sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
     int r = sd_event_source_set_time(s->timer, (uint64_t)deadline_us);
     return r < 0 ? r : sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
 }
 
-static int run(struct server *s) {
-    int64_t now_us = clock_now_us();
-    s->place_freed = false;
-    cut_late_clients(s, now_us);
-    MHD_run(s->http); /* its only failure is "no epoll", which start excludes */
-    return arm_timer(s, now_us);
-}
-
 static int on_ready(sd_event_source *source, int fd, uint32_t events, void *context) {
     (void)source, (void)fd, (void)events;
-    return run(context);
+    struct door *door = context;
+    int64_t now_us = clock_now_us();
+    listener_work(door->listener, now_us);
+    return arm_timer(door->server, now_us);
 }
 
 static int on_time(sd_event_source *source, uint64_t time_us, void *context) {
     (void)source, (void)time_us;
-    return run(context);
-}
-
-static int attach(struct server *s, struct sd_event *loop) {
-    int epoll_fd = MHD_get_daemon_info(s->http, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    int r = sd_event_add_io(loop, &s->readiness, epoll_fd, EPOLLIN, on_ready, s);
-    if (r >= 0)
-        r = sd_event_add_time(loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_time, s);
-    return r < 0 ? r : arm_timer(s, clock_now_us());
+    struct server *s = context;
+    int64_t now_us = clock_now_us();
+    for (size_t i = 0; i < s->door_count; i++)
+        listener_work(s->doors[i].listener, now_us);
+    return arm_timer(s, now_us);
 }
 
 /* Start and stop. --------------------------------------------------------- */
 
-/* MHD takes the listening fd; whether also when it fails depends on where it
- * failed, so it is not closed twice here: the program ends then anyway. */
-static int start_http(struct server *s, int listen_fd) {
-    const struct MHD_OptionItem items[] = {
-        {MHD_OPTION_LISTEN_SOCKET, listen_fd, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, SERVER_CLIENTS_MAX, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, SERVER_CLIENT_BYTES, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_INCREMENT, 1024, NULL},
-        {MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL}, /* none: see cut_late_clients */
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, s},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    /* MHD_USE_EPOLL alone: no thread of its own. */
-    s->http = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, s, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
-    return s->http ? 0 : -ENOMEM;
+/* Takes the fd. */
+static int open_door(struct server *s, int fd, bool commands, struct sd_event *loop) {
+    struct door *door = &s->doors[s->door_count];
+    struct listener_options options = {.fd = fd, .ask = ask, .context = door};
+    door->server = s;
+    door->commands = commands;
+    int r = listener_new(&options, &door->listener);
+    if (r < 0)
+        return r;
+    s->door_count++;
+    r = sd_event_add_io(loop, &door->readiness, listener_fd(door->listener), EPOLLIN, on_ready, door);
+    return r < 0 ? r : 0;
+}
+
+static int refuse(int r, const struct server_options *o, struct error *reterr) {
+    error_set(reterr, ERROR_RETRY, "status.socket %s: can't start answering: %s", o->socket.path, strerror(-r));
+    return r;
+}
+
+static int open_socket(struct server *s, struct sd_event *loop, struct error *reterr) {
+    int fd;
+    int r = socket_open(&s->options.socket, &s->socket, &fd, reterr);
+    if (r < 0)
+        return r;
+    r = open_door(s, fd, true, loop);
+    return r < 0 ? refuse(r, &s->options, reterr) : 0;
+}
+
+static int open_port(struct server *s, struct sd_event *loop, struct error *reterr) {
+    int fd;
+    int r = s->options.metrics ? port_open(s->options.metrics, &fd, reterr) : 0;
+    if (r < 0 || !s->options.metrics)
+        return r;
+    r = open_door(s, fd, false, loop);
+    return r < 0 ? refuse(r, &s->options, reterr) : 0;
 }
 
 static void stop_server(struct server **s) {
@@ -254,26 +247,19 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
     CLEANUP(stop_server) struct server *s = calloc(1, sizeof *s);
     if (s)
         s->stats = calloc(options->forwarders_max ? options->forwarders_max : 1, sizeof *s->stats);
-    if (!s || !s->stats) {
-        error_set(reterr, ERROR_RETRY, "status.socket %s: no memory", options->socket_path);
-        return -ENOMEM;
-    }
+    if (!s || !s->stats)
+        return refuse(-ENOMEM, options, reterr);
     s->options = *options;
-    for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++)
-        s->clients[i].fd = -1;
-
-    int listen_fd;
-    int r = socket_open(options->socket_path, &s->socket, &listen_fd, reterr);
+    int r = open_socket(s, loop, reterr);
+    if (r == 0)
+        r = open_port(s, loop, reterr);
     if (r < 0)
         return r;
-    r = start_http(s, listen_fd);
-    if (r == 0)
-        r = attach(s, loop);
-    if (r < 0) {
-        error_set(reterr, ERROR_RETRY, "status.socket %s: can't start answering: %s", options->socket_path,
-                  strerror(-r));
-        return r;
-    }
+    r = sd_event_add_time(loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_time, s);
+    if (r >= 0)
+        r = arm_timer(s, clock_now_us());
+    if (r < 0)
+        return refuse(r, options, reterr);
     *ret_server = TAKE(s);
     return 0;
 }
@@ -286,10 +272,11 @@ void server_stop(struct server *s) {
     if (!s)
         return;
     socket_remove(&s->socket); /* while the socket is open: its inode can't be another's yet */
-    sd_event_source_disable_unref(s->readiness);
     sd_event_source_disable_unref(s->timer);
-    if (s->http)
-        MHD_stop_daemon(s->http);
+    for (size_t i = 0; i < s->door_count; i++) {
+        sd_event_source_disable_unref(s->doors[i].readiness);
+        listener_free(s->doors[i].listener);
+    }
     free(s->stats);
     free(s);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <libgen.h>
 #include <string.h>
 #include <sys/file.h>
@@ -10,7 +11,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { SOCKET_MODE = 0660, SOCKET_BACKLOG = 64 };
+#include "base/log.h"
+
+enum { SOCKET_MODE_MAX = 0660, SOCKET_BACKLOG = 64 };
 
 static int refuse(int error, struct error *reterr, const char *path, const char *what) {
     error_set(reterr, ERROR_CONFIG, "status.socket %s: %s", path, what);
@@ -84,23 +87,52 @@ static int clear_place(const char *path, const struct sockaddr_un *address, stru
     return 0;
 }
 
-/* The mode stands before listen(2): until then nobody can connect. fchmod
+/* (gid_t)-1: chown(2) leaves the group as it is. */
+static int find_group(const struct socket_options *o, gid_t *ret_gid, struct error *reterr) {
+    char memory[16384];
+    struct group group, *found = NULL;
+    *ret_gid = (gid_t)-1;
+    if (!o->group)
+        return 0;
+    errno = getgrnam_r(o->group, &group, memory, sizeof memory, &found);
+    if (errno != 0)
+        return fail(reterr, o->path, "can't look status.group up");
+    if (!found) {
+        error_set(reterr, ERROR_CONFIG, "status.socket %s: there is no group '%s' (status.group)", o->path, o->group);
+        return -ENOENT;
+    }
+    *ret_gid = found->gr_gid;
+    return 0;
+}
+
+/* Mode and group stand before listen(2): until then nobody can connect. fchmod
  * before bind(2) keeps the file from ever being wider, chmod after it adds what the umask took. */
-static int bind_and_listen(int fd, const struct sockaddr_un *address, struct socket *s, struct error *reterr) {
-    if (fchmod(fd, SOCKET_MODE) < 0)
+static int bind_and_listen(int fd, const struct sockaddr_un *address, const struct socket_options *o, struct socket *s,
+                           struct error *reterr) {
+    gid_t gid;
+    int r = find_group(o, &gid, reterr);
+    if (r < 0)
+        return r;
+    if (fchmod(fd, o->mode) < 0)
         return fail(reterr, s->path, "can't set its mode");
     if (bind(fd, (const struct sockaddr *)address, sizeof *address) < 0)
         return fail(reterr, s->path, "can't bind");
     struct stat status;
-    if (chmod(s->path, SOCKET_MODE) < 0 || lstat(s->path, &status) < 0)
-        return fail(reterr, s->path, "can't set its mode");
+    if (lstat(s->path, &status) < 0)
+        return fail(reterr, s->path, "can't look at it");
     s->device = status.st_dev;
     s->inode = status.st_ino;
+    if (lchown(s->path, (uid_t)-1, gid) < 0)
+        return fail(reterr, s->path, "can't give it to status.group (its members may, or root)");
+    if (chmod(s->path, o->mode) < 0)
+        return fail(reterr, s->path, "can't set its mode");
     return listen(fd, SOCKET_BACKLOG) < 0 ? fail(reterr, s->path, "can't listen") : 0;
 }
 
-int socket_open(const char *path, struct socket *ret_socket, int *ret_fd, struct error *reterr) {
+int socket_open(const struct socket_options *o, struct socket *ret_socket, int *ret_fd, struct error *reterr) {
+    const char *path = o->path;
     struct sockaddr_un address;
+    ASSERT((o->mode & ~SOCKET_MODE_MAX) == 0);
     CLEANUP(cleanup_close) int directory = -1;
     int r = make_address(path, &address, reterr);
     if (r == 0)
@@ -116,7 +148,7 @@ int socket_open(const char *path, struct socket *ret_socket, int *ret_fd, struct
     struct socket s = {.path = strdup(path)};
     if (!s.path)
         return fail(reterr, path, "can't open it");
-    r = bind_and_listen(fd, &address, &s, reterr);
+    r = bind_and_listen(fd, &address, o, &s, reterr);
     if (r < 0) {
         socket_remove(&s);
         return r;

@@ -14,10 +14,17 @@ struct socket {
     ino_t inode;
 };
 
-/* Binds and listens; non-blocking, closed on exec. A file left by a dead
- * process is replaced; one that is answered is refused, as is whatever is no
- * socket. Never waits. 0 and *ret_fd is the caller's; negative errno with *reterr. */
-int socket_open(const char *path, struct socket *ret_socket, int *ret_fd, struct error *reterr) MUST_CHECK;
+struct socket_options {
+    const char *path;
+    mode_t mode;       /* 0660 or narrower */
+    const char *group; /* that the file belongs to; NULL: the process's */
+};
+
+/* Binds and listens; non-blocking, closed on exec. Mode and group stand before
+ * anybody can connect. A file left by a dead process is replaced; one that is
+ * answered is refused, as is whatever is no socket. Never waits (but for the
+ * lookup of the group). 0 and *ret_fd is the caller's; negative errno with *reterr. */
+int socket_open(const struct socket_options *options, struct socket *ret_socket, int *ret_fd, struct error *reterr) MUST_CHECK;
 
 /* Removes the file if it is still the one that was bound. Idempotent; the fd is not touched. */
 void socket_remove(struct socket *s);

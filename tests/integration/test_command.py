@@ -4,18 +4,21 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from penstock import PENSTOCK, Penstockd, main, penstock, wait_until
+from penstock import PENSTOCK, ROOT, Penstockd, main, penstock, wait_until
 
-LATER = ("resolve", "pause", "resume", "parked", "redrive", "skip", "seek", "replay")
+LATER = ("resolve", "parked", "redrive", "seek", "replay")
 
 
 def configuration(**keys):
@@ -112,7 +115,8 @@ class Usage(Command):
     def test_what_comes_later_is_refused_with_that_word(self):
         for command in LATER:
             self.refused("not in this version", command, "orders")
-        self.refused("not in this version", "status", "--watch")
+        self.refused("one of them", "status", "--watch", "--json")
+        self.refused("needs a terminal", "status", "--watch")
         self.refused("not in this version", "check", "--connect")
         self.refused("not in this version", "config", "--expand")
         self.refused("not in this version", "schema", "--layout", "x")
@@ -120,7 +124,7 @@ class Usage(Command):
     def test_help_has_an_example_for_each_command(self):
         code, out, _ = penstock("--help")
         self.assertEqual(code, 0)
-        for command in ("status", "check", "config", "schema", "rebase"):
+        for command in ("status", "pause", "resume", "skip", "check", "config", "schema", "rebase"):
             self.assertRegex(out, rf"(?m)^  {command} ")
             code, help_text, _ = penstock(command, "--help")
             self.assertEqual(code, 0)
@@ -218,6 +222,112 @@ class Status(Command):
             self.assertLessEqual(len(re.sub(r"\033\[[0-9]*m", "", line)), 90)
         self.assertTrue(out.endswith("…\n"), out)
         self.assertIn("/nonexistent", penstock(*arguments)[1])
+
+
+class Watch(Command):
+    def setUp(self):
+        super().setUp()
+        self.text = ""
+
+    def watch(self, *arguments, rows=24, columns=100, environment=None):
+        """Running on a terminal of that size."""
+        self.master, slave = pty.openpty()
+        self.addCleanup(os.close, self.master)
+        subprocess.run(["stty", "rows", str(rows), "columns", str(columns)], stdin=slave, check=True)
+        self.before = termios.tcgetattr(slave)
+        self.addCleanup(os.close, slave)
+        self.slave = slave
+        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "", **(environment or {})}
+        process = subprocess.Popen([PENSTOCK, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment,
+                                   preexec_fn=os.setsid)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def shows(self, pattern):
+        """The terminal got it, since the last time."""
+        def found():
+            while select.select([self.master], [], [], 0)[0]:
+                self.text += os.read(self.master, 65536).decode()
+            return re.search(pattern, self.text)
+        wait_until(found, 10, f"{pattern} on the terminal: {self.text[-2000:]!r}")
+        self.text = ""
+
+    def ends_well(self, process):
+        self.assertEqual(process.wait(10), 0)
+        self.shows(re.escape("\033[?25h\033[?1049l"))       # the cursor and the first screen are back
+        self.assertEqual(termios.tcgetattr(self.slave), self.before)
+
+    def test_it_refreshes_until_q(self):
+        d = self.daemon()
+        process = self.watch("status", "--watch", "-s", d.socket)
+        self.shows(re.escape("\033[?1049h\033[?25l"))
+        for _ in range(3):
+            self.shows(r"(?s)\033\[H.*healthy.*orders .*disconnected.*\033\[J")
+        os.write(self.master, b"q")
+        self.ends_well(process)
+
+    def test_signals_leave_the_terminal_as_it_was(self):
+        d = self.daemon()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.watch("status", "orders", "--watch", "-s", d.socket)
+            self.shows(r"counts +read 0")
+            process.send_signal(number)
+            self.ends_well(process)
+
+    def test_a_daemon_that_goes_away_is_said_and_waited_for(self):
+        d = self.daemon()
+        process = self.watch("status", "--watch", "-s", d.socket)
+        self.shows("disconnected")
+        d.kill()
+        self.shows("is penstockd running")
+        d.start()
+        self.shows("disconnected")
+        os.write(self.master, b"q")
+        self.ends_well(process)
+
+    def test_a_small_terminal_does_not_scroll(self):
+        d = self.daemon()
+        process = self.watch("status", "orders", "--watch", "-s", d.socket, rows=5, columns=40)
+        self.shows(r"(?s)\033\[H(?:[^\n]*\n){4}\033\[J")
+        os.write(self.master, b"q")
+        self.ends_well(process)
+
+    def test_a_terminal_that_cannot_be_written_over_is_refused(self):
+        self.assertEqual(self.watch("status", "--watch", environment={"TERM": "dumb"}).wait(10), 64)
+        self.shows("needs a terminal")
+
+
+class Completion(Command):
+    FILES = os.path.join(ROOT, "conf", "completion")
+
+    def bash(self, *words):
+        script = f"source {self.FILES}/penstock.bash; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _penstock; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def fish(self, line):
+        environment = {**os.environ, "HOME": self.directory, "PATH": os.path.dirname(PENSTOCK) + ":" + os.environ["PATH"]}
+        done = subprocess.run(["fish", "-N", "-c", f"source {self.FILES}/penstock.fish; complete -C '{line}'"], capture_output=True,
+                              text=True, check=True, env=environment)
+        return [row.split("\t")[0] for row in done.stdout.splitlines()]
+
+    def test_bash_completes_commands_options_and_forwarders(self):
+        d = self.daemon()
+        self.assertEqual(self.bash(PENSTOCK, "sta"), ["status"])
+        self.assertEqual(self.bash(PENSTOCK, "-s", d.socket, "status", ""), ["orders"])
+        self.assertEqual(self.bash(PENSTOCK, "status", "--w"), ["--watch"])
+        self.assertEqual(self.bash(PENSTOCK, "schema", "--role", ""), [])
+        self.assertIn("schema", self.bash(PENSTOCK, ""))
+
+    def test_fish_completes_commands_and_options(self):
+        self.assertEqual(self.fish("penstock sta"), ["status"])
+        self.assertEqual(self.fish("penstock status --w"), ["--watch"])
+        self.assertNotIn("--watch", self.fish("penstock check --"))
+
+    def test_zsh_takes_the_file(self):
+        subprocess.run(["zsh", "-n", f"{self.FILES}/_penstock"], check=True)
 
 
 class Configuration(Command):

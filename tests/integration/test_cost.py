@@ -83,7 +83,7 @@ class Cost(Case):
 
     def daemon_of(self, mode):
         c = self.configuration({"orders": self.forwarder(source={"mode": mode, "start": "now"}, sink={"connection": "out"},
-                                                         rules=[{"to": {}}], window={"events": 2000})})
+                                                         rules=[{"to": {}}], window={"events": 1000})})
         c["connections"]["out"] = {"null": {}}
         return self.daemon(c)
 

@@ -2,9 +2,10 @@
 
 import os
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from penstock import Case, main, wait_until
+from penstock import Case, main, stays, wait_until
 
 INSERT = "INSERT INTO event (id, type, streamid, data) VALUES (%s, 'a.b', %s, '{}') RETURNING position"
 
@@ -51,7 +52,7 @@ class Late(Gaps):
         cursor.execute(INSERT, ("2", "a"))
         self.insert(3, "b")
         self.receive(1)
-        wait_until(lambda: '"open": ["2"]' in self.db.checkpoint()["cursor"])
+        wait_until(lambda: '"2"]' in self.db.checkpoint()["cursor"])    # perhaps behind "<1", until that is proven
         d.kill()
         connection.commit()
         d.start()
@@ -69,6 +70,81 @@ class Late(Gaps):
         self.insert(4)
         self.receive(1)
         wait_until(lambda: '"position": 4, "open": []' in self.db.checkpoint()["cursor"])
+
+
+class Alive(Gaps):
+    """Nothing but the lock of its writer shows that a position can still be filled: without retention all hangs on it."""
+
+    def tail_past(self, write, table="event"):
+        """`write` draws position 1 in a transaction of its own and is given time; then position 2 commits."""
+        connection, cursor = self.session()
+        wait = write(cursor)
+        wait_until(lambda: self.db.value("SELECT last_value FROM event_position_seq WHERE is_called") == 1)
+        d = self.daemon_for(source={"gaps": {"retention": "0s"}})
+        self.db.sql(f"INSERT INTO {table} (id, type, streamid) VALUES ('2', 'a.b', '5')")
+        self.assertEqual(self.receive_ids(1), ["2"])
+        is_open = lambda: d.status()["source"]["gaps"]["open"] > 0
+        wait_until(is_open)     # what the status tells is up to 100 ms old
+        stays(is_open, 1.5, "the gap is open")
+        wait()
+        connection.commit()
+        self.assertEqual(self.receive_ids(1), ["1"])
+
+    def test_a_position_whose_transaction_has_no_id_yet(self):
+        self.db.sql("""CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM pg_sleep(NEW.subject::float); RETURN NEW; END $$;
+            CREATE TRIGGER slow BEFORE INSERT ON event FOR EACH ROW WHEN (NEW.subject IS NOT NULL) EXECUTE FUNCTION slow()""")
+
+        def write(cursor):
+            slow = threading.Thread(target=cursor.execute, args=(
+                "INSERT INTO event (id, type, subject) VALUES ('1', 'a.b', '3')",))
+            slow.start()
+            return slow.join
+        self.tail_past(write)
+
+    def test_a_position_of_a_prepared_transaction(self):
+        def write(cursor):
+            cursor.execute("INSERT INTO event (id, type) VALUES ('1', 'a.b')")
+            cursor.execute("PREPARE TRANSACTION 'p'")
+            return lambda: self.db.sql("COMMIT PREPARED 'p'")
+        self.tail_past(write)
+
+    def test_a_position_behind_a_released_savepoint(self):
+        def write(cursor):
+            cursor.execute("SAVEPOINT a; INSERT INTO event (id, type) VALUES ('1', 'a.b'); RELEASE a")
+            return lambda: None
+        self.tail_past(write)
+
+    def partition(self):
+        self.db.sql("""DROP TABLE event; CREATE TABLE event (position bigserial, id text, source text DEFAULT '/s', type text,
+                streamid text, PRIMARY KEY (position, streamid)) PARTITION BY LIST (streamid);
+            CREATE TABLE event_1 PARTITION OF event FOR VALUES IN ('1') PARTITION BY LIST (streamid);
+            CREATE TABLE event_1_1 PARTITION OF event_1 FOR VALUES IN ('1');
+            CREATE TABLE event_rest PARTITION OF event DEFAULT""")
+
+    def test_a_position_that_went_straight_into_a_partition_of_a_partition(self):
+        self.partition()
+
+        def write(cursor):
+            cursor.execute("INSERT INTO event_1_1 (id, type, streamid) VALUES ('1', 'a.b', '1')")
+            return lambda: None
+        self.tail_past(write)
+
+    def test_a_position_that_went_through_the_partitioned_table(self):
+        self.partition()
+
+        def write(cursor):
+            cursor.execute("INSERT INTO event (id, type, streamid) VALUES ('1', 'a.b', '1')")
+            return lambda: None
+        self.tail_past(write)
+
+    def test_a_position_in_a_child_that_inherits_in_the_old_way(self):
+        self.db.sql("CREATE TABLE event_old () INHERITS (event)")
+
+        def write(cursor):
+            cursor.execute("INSERT INTO event_old (id, type) VALUES ('1', 'a.b')")
+            return lambda: None
+        self.tail_past(write)
 
 
 class Early(Gaps):
@@ -138,7 +214,7 @@ class Held(Gaps):
                          ("transaction", pid, "billing", "penstock", 2))
         self.assertIsNone(culprit["prepared"])
         self.assertRegex(culprit["since"], r"^\d{4}-\d\d-\d\dT")
-        self.assertEqual(status["source"]["gaps"]["open"], 1)
+        self.assertGreaterEqual(status["source"]["gaps"]["open"], 1)
         self.insert(4, "c")
         self.assertEqual(self.receive_ids(1), ["4"])
         connection.commit()

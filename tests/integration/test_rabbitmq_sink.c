@@ -401,7 +401,8 @@ START_TEST(a_memory_alarm_blocks_without_hanging_and_passes) {
     broker_do("ctl", "set_vm_memory_high_watermark", "0.00001", NULL);
     int64_t longest_us = press(1000000);
     rig_until(&rig, is_blocked, 10, "blocked");
-    ck_assert_str_eq(view().blocked_reason, "low on memory");
+    ck_assert_str_eq(view().blocked_reason, "it has told us to stop publishing: low on memory");
+    ck_assert_str_eq(view().blocked_ends, "when its alarm ends");
     ck_assert_int_eq(rig_submit(&rig), SINK_E_BUSY);
     int64_t more_us = press(2500000);
     ck_assert(view().blocked);

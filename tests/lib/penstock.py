@@ -405,15 +405,26 @@ class Penstockd:
         except AssertionError:
             raise AssertionError(f"not in the log within {seconds} s: {pattern}\n{self.log()[-3000:]}") from None
 
-    def get(self, path):
-        """(status, body) of a GET on the status socket."""
+    def ask(self, method, path, body=None, headers=None):
+        """(status, media type, body as text) on the status socket."""
         connection = UnixHTTPConnection(self.socket)
         try:
-            connection.request("GET", path)
+            try:
+                connection.request(method, path, body, headers or {})
+            except BrokenPipeError:     # refused before all of it was sent
+                pass
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
         finally:
             connection.close()
+
+    def get_text(self, path, headers=None):
+        return self.ask("GET", path, headers=headers)
+
+    def get(self, path):
+        """(status, body) of a GET on the status socket."""
+        code, _, text = self.ask("GET", path)
+        return code, json.loads(text)
 
     def status(self, forwarder="orders"):
         """Its part of /status; None while the socket does not answer."""

@@ -221,6 +221,19 @@ static void go_its_way(struct world *w, enum world_action action) {
         flow_wake(d->flow, w->now_us);
 }
 
+/* What is written down first stays true when the daemon dies right after it. */
+static void skip(struct world *w) {
+    struct daemon *d = &w->daemon;
+    struct flow_view view;
+    flow_view(d->flow, &view);
+    if (!d->database_up || !view.any_unsettled || view.oldest_hold == FLOW_HOLD_NONE)
+        return;
+    uint32_t row = d->rows[view.oldest_slot];
+    w->skipped[row] = true;
+    note(w, "row %u is skipped by an operator", row);
+    flow_skip(d->flow, w->now_us);
+}
+
 static void break_something(struct world *w, enum world_action action) {
     struct daemon *d = &w->daemon;
     if (action == ACT_FAIL_SAVE && daemon_fail_save(d, w->now_us))
@@ -241,6 +254,8 @@ static void break_something(struct world *w, enum world_action action) {
         w->paused = !w->paused;
         flow_pause(d->flow, w->now_us, w->paused);
     }
+    if (action == ACT_SKIP)
+        skip(w);
 }
 
 static void crash_database(struct world *w) {
@@ -301,7 +316,7 @@ static void set_weights(struct world *w, uint64_t left_out) {
         [ACT_START] = 10, [ACT_CONNECT_DATABASE] = 10, [ACT_CONNECT_SINK] = 10, [ACT_WAKE] = 2,
         [ACT_ROUND] = 20, [ACT_LATE_SAVE] = 2, [ACT_LATE_MESSAGE] = 2, [ACT_FAIL_SAVE] = 2,
         [ACT_LOSE_DATABASE] = 3, [ACT_CRASH_DATABASE] = 3, [ACT_LOSE_SINK] = 3, [ACT_STALL] = 2, [ACT_KILL] = 3,
-        [ACT_STOP] = 2, [ACT_PAUSE] = 1,
+        [ACT_STOP] = 2, [ACT_PAUSE] = 1, [ACT_SKIP] = 2,
     };
     w->weight_sum = 0;
     for (int i = 0; i < ACT_COUNT; i++) {
@@ -475,10 +490,9 @@ static void stop_and_start(struct world *w) {
     for (uint32_t i = 0; i < CALM_ROUNDS_MAX && w->daemon.running && !w->broken[0]; i++)
         go_round(w);
     bool clean = w->daemon.reloads == reloads; /* else a save of before came in between */
-    if (clean)
-        oracle_stopped(w);
+    bool all = clean && oracle_stopped(w); /* else what is repeated may be what a kill of before left behind */
     come_to_rest(w);
-    if (clean && w->repeats > repeats)
+    if (all && w->repeats > repeats)
         oracle_blame_repeats(w);
 }
 

@@ -46,6 +46,7 @@ enum world_action {
     /* Operators. */
     ACT_STOP,
     ACT_PAUSE,
+    ACT_SKIP, /* of what holds everything up */
     ACT_COUNT
 };
 
@@ -68,6 +69,7 @@ struct world {
 
     /* What the consumers have: how often, by row and destination. */
     uint32_t stored[POSTGRES_ROWS_MAX][POSTGRES_DESTINATIONS_MAX];
+    bool skipped[POSTGRES_ROWS_MAX]; /* an operator said so, and that is written down */
     uint32_t repeats;
     uint32_t failures; /* after which repeats are allowed */
     uint32_t step;

@@ -70,13 +70,19 @@ FAULTS = [
      replace("src/base/message_id.h", "\n#define MESSAGE_ID_HELD", '\n#define MESSAGE_ID_NEW "%032x"\n#define MESSAGE_ID_HELD' % 1)),
     ("a message id under another's name", manuals.manuals_have_every_message_id, replace("man/penstockd.8", " Ta held", " Ta lost")),
     ("a journal field that is none", manuals.manuals_have_every_journal_field, replace("man/penstockd.8", ".It Sy PENSTOCK_ERROR", ".It Sy PENSTOCK_FAULT")),
-    ("a request that the manual lacks", manuals.manuals_have_every_request, replace("src/status/server.c", 'path, "/ready"', 'path, "/steady"')),
+    ("a request that the manual lacks", manuals.manuals_have_every_request, replace("src/status/answer.c", '{"/ready"', '{"/steady"')),
+    ("a metric that the manual lacks", manuals.manuals_have_every_metric,
+     replace("src/status/metrics.c", '"penstock_healthy"', '"penstock_fit"')),
+    ("an outcome that is none", manuals.manuals_have_every_outcome_of_events, replace("man/penstockd.8", ".It Sy nacked", ".It Sy naked")),
     ("a variable that the manual lacks", manuals.manuals_have_every_environment_variable,
      add("src/base/planted.c", BODY.format('const char *f(void) { return getenv("PLANTED"); }'))),
     ("a variable of the command in the daemon's manual", manuals.manuals_have_every_environment_variable,
      replace("man/penstockd.8", ".It Ev JOURNAL_STREAM", ".It Ev JOURNAL_STREAM , NO_COLOR")),
     ("a command that the manual lacks", manuals.manuals_have_every_command_and_option, replace("man/penstock.1", ".It Cm config", ".It Cm settings")),
     ("an option that is none", manuals.manuals_have_every_command_and_option, replace("man/penstock.1", "Fl Fl role", "Fl Fl roles")),
+    ("a command that fish lacks", manuals.completions_have_every_command_and_option, replace("conf/completion/penstock.fish", "-a check", "-a chek")),
+    ("an option that bash lacks", manuals.completions_have_every_command_and_option, replace("conf/completion/penstock.bash", "--watch ", "")),
+    ("an option that zsh has alone", manuals.completions_have_every_command_and_option, replace("conf/completion/_penstock", "'--json[", "'--yaml[")),
     ("mdoc that is none", manuals.manuals_are_clean_mdoc, replace("man/penstock.1", ".Sh ENVIRONMENT", ".Sh ENVIRONMENT\n.Planted")),
 ]
 
@@ -104,6 +110,6 @@ def run(tree):
 
 def copy(tree, root):
     for path in tree.all_code() + ["config.mk", "src/README", "systemd/penstock.catalog", "systemd/penstockd.service.in"] \
-            + tree.files("man", ".1", ".5", ".8"):
+            + tree.files("man", ".1", ".5", ".8") + [p for p, _, _ in manuals.COMPLETIONS]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tree.root / path, root / path)

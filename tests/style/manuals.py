@@ -64,6 +64,19 @@ def manuals_have_every_message_id(tree):
             yield DAEMON, 1, f"calls message id {value} '{named[value]}'; it is '{' '.join(words)}'"
 
 
+def manuals_have_every_metric(tree):
+    existing = set(re.findall(r'"(penstock_\w+)"', tree.text("src/status/metrics.c")))
+    existing |= set(re.findall(r'"(penstock_\w+)\{', tree.text("src/status/metrics.c")))
+    named = {i for i in items(part(tree, DAEMON, "Ss", "Metrics"), "Sy ") if i.startswith("penstock_")}
+    yield from both_ways(DAEMON, "metric", named, existing)
+
+
+def manuals_have_every_outcome_of_events(tree):
+    existing = set(re.findall(r'\{"(\w+)", c->\w+\}', tree.text("src/status/metrics.c")))
+    named = {i for i in items(part(tree, DAEMON, "Ss", "Metrics"), "Sy ") if not i.startswith("penstock_")}
+    yield from both_ways(DAEMON, "outcome", named, existing)
+
+
 def manuals_have_every_journal_field(tree):
     existing = set(re.findall(r'"(PENSTOCK_\w+|MESSAGE_ID)", fields->', tree.text("src/base/log.c")))
     named = {i for i in items(part(tree, DAEMON, "Ss", "Journal"), "Sy ") if i.isupper()}
@@ -71,8 +84,10 @@ def manuals_have_every_journal_field(tree):
 
 
 def manuals_have_every_request(tree):
-    server = tree.text("src/status/server.c")
-    existing = set(re.findall(r'strcmp\(path, "(/\w+)"\)', server)) | set(re.findall(r'under_status\[\] = "(/\w+/)"', server))
+    answer = tree.text("src/status/answer.c")
+    existing = set(re.findall(r'^    \{"(/\w+)", get_\w+\}', answer, re.M)) | set(re.findall(r'under_status\[\] = "(/\w+/)"', answer))
+    existing |= {"/" + verb for verb in re.findall(r'\{"(\w+)", MAIL_\w+\}', tree.text("src/status/request.c"))}
+    existing |= set(re.findall(r'under\[\] = "(/\w+/)"', tree.text("src/status/request.c")))
     named = {i for i in items(part(tree, DAEMON, "Ss", "Status socket"), "Sy ") if i.startswith("/")}
     yield from both_ways(DAEMON, "request", named, existing)
 
@@ -107,6 +122,29 @@ def manuals_have_every_command_and_option(tree):
     yield from both_ways(COMMAND, "option", options(tree, COMMAND), common.union(*has.values()))
 
 
+# How each shell's file writes an option of a command: (file, pattern of a command, of an option)
+COMPLETIONS = [
+    ("conf/completion/penstock.bash", r"^        (\w+)\) options=\"([^\"]*)\"", r"--([\w-]+)"),
+    ("conf/completion/_penstock", r"^        (\w+)\) _arguments(.*)", r"'--([\w-]+)\["),
+    ("conf/completion/penstock.fish", r"__fish_seen_subcommand_from (\w+)'(.*)", r" -l ([\w-]+)"),
+]
+OFFERS = {"conf/completion/penstock.bash": r"'\'\) options=\"([\w ]+)\"", "conf/completion/_penstock": r"^        '([a-z]\w*):",
+          "conf/completion/penstock.fish": r"__fish_use_subcommand -a (\w+)"}
+
+
+def completions_have_every_command_and_option(tree):
+    has = commands(tree)
+    for path, of_command, of_option in COMPLETIONS:
+        text = tree.text(path)
+        offered = {word for found in re.findall(OFFERS[path], text, re.M) for word in found.split()}
+        yield from both_ways(path, "command", offered, set(has))
+        named = {}
+        for command, rest in re.findall(of_command, text, re.M):
+            named.setdefault(command, set()).update(re.findall(of_option, rest))
+        for command, options in has.items():
+            yield from both_ways(path, f"option of {command}", named.get(command, set()), options)
+
+
 def manuals_are_clean_mdoc(tree):
     if not shutil.which("mandoc"):
         yield "man", 1, "can't be checked: mandoc is missing (Debian: mandoc)"
@@ -123,9 +161,12 @@ RULES = [
     manuals_have_every_exit_status,
     manuals_have_every_state,
     manuals_have_every_message_id,
+    manuals_have_every_metric,
+    manuals_have_every_outcome_of_events,
     manuals_have_every_journal_field,
     manuals_have_every_request,
     manuals_have_every_environment_variable,
     manuals_have_every_command_and_option,
+    completions_have_every_command_and_option,
     manuals_are_clean_mdoc,
 ]

@@ -109,6 +109,7 @@ struct rig {
     struct filter *filter;
     struct flow *flow;
     struct forwarder_counts counts;
+    struct forwarder_times times;
     struct delivery *delivery;
     int64_t now_us;
 };
@@ -145,7 +146,7 @@ static void rig_start(struct rig *r, enum forwarder_policy on_unmatched) {
                  .save_interval_us = 1000000, .ghost_timeout_us = 1000, .seed = 7},
     };
     ck_assert_int_eq(flow_new(&r->options.flow, &r->flow), 0);
-    ck_assert_int_eq(delivery_new(&r->options, r->flow, NULL, &r->counts, 1, &r->delivery), 0);
+    ck_assert_int_eq(delivery_new(&r->options, r->flow, NULL, &r->counts, &r->times, 1, &r->delivery), 0);
     delivery_work(r->delivery, r->now_us);
     flow_database_up(r->flow, r->now_us, (struct flow_mark){INT64_MAX, 1});
     struct flow_want want;

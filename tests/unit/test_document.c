@@ -53,10 +53,13 @@ static struct forwarder_stats held_forwarder(void) {
         .window_events = 3,
         .window_bytes = 2210,
         .window_unsaved = 7,
+        .window_held = 2,
+        .window_followers = 86,
         .window_max_events = 2000,
         .window_max_bytes = 16777216,
         .window_max_unsaved = 10000,
         .counts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
+        .rate = {.counts = {0}, .at_us = {now - 1600000}, .next = 1},
     };
 }
 
@@ -110,10 +113,13 @@ static const char *const golden_held = "{\n"
                                        "  \"seconds\": 840.2,\n"
                                        "  \"oldest_position\": 1039\n"
                                        " },\n"
+                                       " \"rate\": 2.5,\n"
                                        " \"window\": {\n"
                                        "  \"events\": 3,\n"
                                        "  \"bytes\": 2210,\n"
                                        "  \"unsaved\": 7,\n"
+                                       "  \"held\": 2,\n"
+                                       "  \"followers\": 86,\n"
                                        "  \"max_events\": 2000,\n"
                                        "  \"max_bytes\": 16777216,\n"
                                        "  \"max_unsaved\": 10000\n"
@@ -188,6 +194,27 @@ START_TEST(what_is_unknown_is_null) {
         ck_assert_msg(json_is_null(value), "%s.%s", paths[i][0], paths[i][1] ? paths[i][1] : "");
     }
     ck_assert_ptr_null(json_object_get(json_object_get(root, "lag"), "estimated"));
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(a_transaction_that_keeps_a_gap_open_is_told) {
+    struct forwarder_stats s = held_forwarder();
+    s.culprit = (struct forwarder_culprit){.kind = "transaction", .position = 5, .pid = 7731, .application = "billing",
+                                           .user = "app", .session = "idle in transaction", .began_wall_us = wall};
+    s.by_gaps = true;
+    s.gaps_open = 2;
+    s.gaps_dead = 7;
+    CLEANUP(cleanup_free) char *text = document_forwarder(&daemon_facts, &s, now, wall);
+    json_t *root = parse(text);
+    json_t *expected = parse("{\"kind\": \"transaction\", \"position\": 5, \"pid\": 7731, \"application\": \"billing\","
+                             " \"user\": \"app\", \"state\": \"idle in transaction\", \"since\": \"2026-11-30T12:00:00Z\","
+                             " \"prepared\": null, \"words\": null}");
+    json_t *gaps = parse("{\"open\": 2, \"dead\": 7, \"dropped\": 0}");
+    ck_assert_msg(json_equal(json_object_get(root, "culprit"), expected), "%s", text);
+    ck_assert_msg(json_equal(json_object_get(json_object_get(root, "source"), "gaps"), gaps), "%s", text);
+    json_decref(gaps);
+    json_decref(expected);
     json_decref(root);
 }
 END_TEST
@@ -343,6 +370,7 @@ int main(void) {
     tcase_add_test(cases, one_forwarder_is_told_whole);
     tcase_add_test(cases, the_daemon_is_told_with_every_forwarder);
     tcase_add_test(cases, what_is_unknown_is_null);
+    tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_told);
     tcase_add_test(cases, lag_grows_by_the_reading_time);
     tcase_add_test(cases, numbers_are_exact_integers);
     tcase_add_test(cases, words_that_are_no_utf8_come_out_as_utf8);

@@ -293,6 +293,98 @@ START_TEST(a_paused_flow_settles_and_saves_but_reads_and_submits_nothing) {
 }
 END_TEST
 
+/* --- Giving up. ----------------------------------------------------------- */
+
+START_TEST(a_rejected_event_that_is_skipped_frees_its_key_and_is_saved) {
+    begin();
+    read_keys("aab");
+    uint64_t first = want_submit(0), other = want_submit(2);
+    outcome(first, FLOW_REJECTED);
+    outcome(other, FLOW_CONFIRMED);
+    ck_assert_uint_eq(view().held, 1);
+    uint64_t seq = flow_skip(flow, now_us);
+    ck_assert_ptr_null(flow_broken(flow));
+    ck_assert_uint_eq(view().held, 0);
+    ck_assert(!flow_is_saved(flow, seq));
+    struct flow_want save = want(FLOW_WANT_SAVE);
+    ck_assert_int_eq(save.mark.position, 1);
+    uint64_t second = want_submit(1);
+    flow_saved(flow, now_us);
+    ck_assert(flow_is_saved(flow, seq));
+    outcome(second, FLOW_CONFIRMED);
+    ck_assert_uint_eq(view().events, 0);
+}
+END_TEST
+
+START_TEST(an_event_that_was_never_submitted_can_be_skipped) {
+    begin();
+    want(FLOW_WANT_READ);
+    add_event((struct flow_event){.verdict = FLOW_HOLD, .keyed = true, .key = 1});
+    add(1);
+    flow_read_done(flow, now_us, true);
+    ck_assert_uint_eq(view().followers, 1);
+    flow_skip(flow, now_us);
+    ck_assert_ptr_null(flow_broken(flow));
+    ck_assert_uint_eq(view().followers, 0);
+    want(FLOW_WANT_SAVE);
+    want_submit(1);
+}
+END_TEST
+
+START_TEST(an_event_that_waits_for_a_retry_can_be_skipped) {
+    begin();
+    read_keys("aa");
+    outcome(want_submit(0), FLOW_RETRY);
+    flow_skip(flow, now_us);
+    want(FLOW_WANT_SAVE);
+    want_submit(1);
+    flow_saved(flow, now_us);
+    now_us += 5000 * MS; /* its retry would be due */
+    want(FLOW_WANT_READ);
+    want_nothing();
+}
+END_TEST
+
+/* What is on the wire may still be confirmed: its key waits for the answer, and takes any. */
+START_TEST(what_is_on_the_wire_when_it_is_skipped_is_the_last_attempt) {
+    static const enum flow_outcome answers[] = {FLOW_CONFIRMED, FLOW_RETRY, FLOW_LOST, FLOW_REJECTED};
+    for (size_t i = 0; i < ARRAY_LENGTH(answers); i++) {
+        begin();
+        read_keys("aa");
+        outcome(want_submit(0), FLOW_RETRY);
+        now_us += 5000 * MS;
+        want(FLOW_WANT_READ);
+        uint64_t again = want_submit(0);
+        flow_skip(flow, now_us);
+        ck_assert_ptr_null(flow_broken(flow));
+        want_nothing();
+        outcome(again, answers[i]);
+        ck_assert_uint_eq(view().events, 1);
+        want(FLOW_WANT_SAVE);
+        want_submit(1);
+        tear_down();
+        set_up();
+    }
+}
+END_TEST
+
+START_TEST(of_several_destinations_the_one_that_fails_is_given_up) {
+    begin();
+    want(FLOW_WANT_READ);
+    add_event((struct flow_event){.verdict = FLOW_DELIVER, .destinations = 3, .keyed = true, .key = 1});
+    flow_read_done(flow, now_us, true);
+    uint64_t a = want_submit(0), b = want_submit(0), c = want_submit(0);
+    outcome(a, FLOW_CONFIRMED);
+    outcome(b, FLOW_REJECTED);
+    flow_skip(flow, now_us);
+    ck_assert_ptr_null(flow_broken(flow));
+    ck_assert_uint_eq(view().events, 1); /* until the third is answered */
+    outcome(c, FLOW_CONFIRMED);
+    ck_assert_uint_eq(view().events, 0);
+    want(FLOW_WANT_SAVE);
+}
+END_TEST
+
 /* --- Memory. ------------------------------------------------------------- */
 
 START_TEST(nothing_is_allocated_after_flow_new) {
@@ -363,6 +455,12 @@ int main(void) {
     tcase_add_test(stop, a_stop_tries_a_failed_save_again_until_its_deadline);
     tcase_add_test(stop, a_paused_flow_settles_and_saves_but_reads_and_submits_nothing);
     TCase *memory = case_of(suite, "memory");
+    TCase *skip = case_of(suite, "skip");
+    tcase_add_test(skip, a_rejected_event_that_is_skipped_frees_its_key_and_is_saved);
+    tcase_add_test(skip, an_event_that_was_never_submitted_can_be_skipped);
+    tcase_add_test(skip, an_event_that_waits_for_a_retry_can_be_skipped);
+    tcase_add_test(skip, what_is_on_the_wire_when_it_is_skipped_is_the_last_attempt);
+    tcase_add_test(skip, of_several_destinations_the_one_that_fails_is_given_up);
     tcase_add_test(memory, nothing_is_allocated_after_flow_new);
     tcase_add_test(memory, a_failed_allocation_is_reported_and_leaves_nothing);
     return unit_run(suite);

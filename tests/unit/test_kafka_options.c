@@ -268,6 +268,52 @@ START_TEST(without_memory_a_property_is_not_checked) {
 }
 END_TEST
 
+START_TEST(a_name_and_password_among_the_brokers_are_refused_and_not_shown) {
+    static const char *const servers[] = {"penstock:geheim@k1:9092", "k1:9092,penstock:ge,heim@k2:9092",
+                                         "ssl://penstock:geheim@k1:9092", "penstock:geheim@k1 k2"};
+    ck_assert_int_eq(check("bootstrap.servers", servers[_i]), -EINVAL);
+    ck_assert_msg(!strstr(error.text, "ge") && !strstr(error.text, "heim"), "%s", error.text);
+    ck_assert_ptr_nonnull(strstr(error.text, "sasl.username and sasl.password"));
+}
+END_TEST
+
+START_TEST(the_command_that_gets_a_ticket_is_a_secret) {
+    ck_assert(kafka_property_rules.secret(SPAN_LITERAL("sasl.kerberos.kinit.cmd")));
+}
+END_TEST
+
+START_TEST(nothing_that_shows_secrets_may_be_debugged) {
+    static const char *const shown[] = {"conf", "all", "broker,conf", "broker, ALL", "+conf"};
+    ck_assert_int_eq(check("debug", "broker,topic,msg,security"), 0);
+    for (size_t i = 0; i < ARRAY_LENGTH(shown); i++) {
+        ck_assert_msg(check("debug", shown[i]) == -EINVAL, "%s", shown[i]);
+        ck_assert_ptr_nonnull(strstr(error.text, "(G14)"));
+    }
+}
+END_TEST
+
+static int doubt(const char *name, const char *value) {
+    error.text[0] = '\0';
+    return kafka_property_rules.doubt(span_of(name), span_of(value), &error);
+}
+
+START_TEST(a_file_that_can_not_be_read_is_doubted_by_its_path) {
+    static const char *const names[] = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
+                                        "ssl.keystore.location", "ssl.crl.location"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        ck_assert_msg(doubt(names[i], "/nope/ca.pem") == -EINVAL, "%s", names[i]);
+        ck_assert_str_eq(error.text, "/nope/ca.pem can't be read: No such file or directory");
+        ck_assert_int_eq(doubt(names[i], "/etc/passwd"), 0);
+        ck_assert_int_eq(doubt(names[i], NULL), 0);
+    }
+    ck_assert_int_eq(doubt("ssl.key.location", "/tmp"), -EINVAL);
+    ck_assert_str_eq(error.text, "/tmp can't be read: Is a directory");
+    ck_assert_int_eq(doubt("ssl.ca.location", "/tmp"), 0); /* of certificates */
+    ck_assert_int_eq(doubt("ssl.ca.location", "probe"), 0);
+    ck_assert_int_eq(doubt("client.id", "/nope"), 0);
+}
+END_TEST
+
 /* A connection as a whole ------------------------------------------------- */
 
 static const struct {
@@ -311,10 +357,17 @@ static const struct {
 
 START_TEST(properties_that_contradict_each_other_are_refused) {
     error.text[0] = '\0';
-    int r = kafka_connection_check(connect_with(connections[_i].pairs), &error);
+    const char *key = NULL;
+    int r = kafka_connection_check(connect_with(connections[_i].pairs), &key, &error);
     ck_assert_msg(r == (connections[_i].word ? -EINVAL : 0), "%d: %s", _i, error.text);
     if (connections[_i].word)
         ck_assert_msg(strstr(error.text, connections[_i].word) != NULL, "%d: %s", _i, error.text);
+    /* One that is there and that the sentence is about. */
+    bool named = connections[_i].word && !strstr(connections[_i].word, "is missing"), there = false;
+    ck_assert_msg((key != NULL) == named, "%d: %s", _i, key);
+    for (const struct pair *p = connections[_i].pairs; key && p->name; p++)
+        there |= strcmp(p->name, key) == 0;
+    ck_assert_msg(!named || (there && strstr(error.text, key)), "%d: %s", _i, key);
 }
 END_TEST
 
@@ -417,6 +470,16 @@ START_TEST(a_value_from_elsewhere_breaks_no_guarantee_either) {
 }
 END_TEST
 
+START_TEST(a_file_that_is_not_there_yet_is_named_at_each_attempt) {
+    rd_kafka_conf_t *conf = NULL;
+    ck_assert_int_eq(kafka_options_conf(CONNECTION(BROKER, {"security.protocol", "ssl"}, {"ssl.ca.location", "/nope"}),
+                                        &producer, &conf, &error),
+                     -EINVAL);
+    ck_assert_ptr_null(conf);
+    ck_assert_str_eq(error.text, "ssl.ca.location: /nope can't be read: No such file or directory");
+}
+END_TEST
+
 START_TEST(what_is_fixed_may_be_written_down) {
     CLEANUP(conf_cleanup) rd_kafka_conf_t *conf = NULL;
     ck_assert_int_eq(kafka_options_conf(CONNECTION(BROKER, {"acks", "ALL"}, {"enable.idempotence", "True"}), &producer, &conf,
@@ -483,6 +546,8 @@ START_TEST(a_topic_has_a_name_that_kafka_takes) {
     for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++)
         ck_assert_msg(kafka_topic_check(span_of(wrong[i]), &error) == -EINVAL, "%s", wrong[i]);
     ck_assert_ptr_nonnull(strstr(error.text, "249"));
+    ck_assert_int_eq(kafka_topic_check(SPAN_LITERAL("a\nb"), &error), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(error.text, "\"a b\""));
 }
 END_TEST
 
@@ -505,6 +570,10 @@ int main(void) {
     tcase_add_loop_test(properties, values_are_taken_as_they_are_meant_or_not_at_all, 0, ARRAY_LENGTH(values));
     tcase_add_test(properties, an_unknown_name_is_called_so);
     tcase_add_test(properties, secrets_are_known_by_their_names);
+    tcase_add_loop_test(properties, a_name_and_password_among_the_brokers_are_refused_and_not_shown, 0, 4);
+    tcase_add_test(properties, the_command_that_gets_a_ticket_is_a_secret);
+    tcase_add_test(properties, nothing_that_shows_secrets_may_be_debugged);
+    tcase_add_test(properties, a_file_that_can_not_be_read_is_doubted_by_its_path);
     tcase_add_test(properties, without_memory_a_property_is_not_checked);
     suite_add_tcase(suite, properties);
     TCase *whole = tcase_create("connection");
@@ -516,6 +585,7 @@ int main(void) {
     tcase_add_test(whole, a_secret_is_read_each_time);
     tcase_add_test(whole, a_secret_that_is_not_there_is_named_by_its_place);
     tcase_add_loop_test(whole, a_value_from_elsewhere_breaks_no_guarantee_either, 0, 4);
+    tcase_add_test(whole, a_file_that_is_not_there_yet_is_named_at_each_attempt);
     tcase_add_test(whole, what_is_fixed_may_be_written_down);
     tcase_add_test(whole, a_look_asks_for_no_producer_id);
     tcase_add_test(whole, the_library_takes_it_all_together);

@@ -426,7 +426,7 @@ START_TEST(a_missing_topic_is_said_once_with_what_to_do) {
     learn(fit("orders"), 1, 0);
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 0);
     ASSERT_WARNING("topic 'bills' does not exist (Broker: No)",
-                   "kafka-topics.sh --bootstrap-server k1:9092 --command-config FILE --create --topic bills");
+                   "kafka-topics.sh --bootstrap-server k1:9092,k2:9092 --command-config FILE --create --topic bills");
     ASSERT_NO_NOTICE();
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 1 * S);
     ASSERT_NO_NOTICE();
@@ -441,7 +441,7 @@ END_TEST
 START_TEST(a_topic_that_may_not_be_seen_is_said_with_the_right_that_lacks) {
     begin(1);
     learn(unfit("orders", KAFKA_TOPIC_REFUSED), 1, 0);
-    ASSERT_WARNING("topic 'orders' may not be seen", "Broker: No", "kafka-acls.sh --bootstrap-server k1:9092",
+    ASSERT_WARNING("topic 'orders' may not be seen", "Broker: No", "kafka-acls.sh --bootstrap-server k1:9092,k2:9092",
                    "--allow-principal 'User:shop' --operation Write --operation DescribeConfigs --topic orders");
     learn(unfit("orders", KAFKA_TOPIC_MISSING), 1, 0);
     ASSERT_WARNING("topic 'orders' does not exist");
@@ -511,7 +511,7 @@ START_TEST(a_topic_that_takes_less_than_we_is_said_again_only_when_it_changes) {
     learn(topic, 1, 0);
     ASSERT_REMARK("topic 'orders' takes at most 999999 bytes (max.message.bytes), and max_message_bytes is 1000000",
                   "rejected by name before they are sent",
-                  "kafka-configs.sh --bootstrap-server k1:9092 --command-config FILE --alter --entity-type topics "
+                  "kafka-configs.sh --bootstrap-server k1:9092,k2:9092 --command-config FILE --alter --entity-type topics "
                   "--entity-name orders --add-config max.message.bytes=2048576");
     learn(topic, 1, 0);
     ASSERT_NO_NOTICE();
@@ -638,6 +638,36 @@ START_TEST(events_can_not_fill_the_log_with_names) {
 }
 END_TEST
 
+START_TEST(commands_name_as_many_brokers_as_have_room) {
+    struct kafka_cluster cluster;
+    struct sink_setup setup = setup_with(0);
+    char servers[1200];
+    for (size_t len = 0; len < sizeof servers - 1; len = strlen(servers))
+        snprintf(servers + len, sizeof servers - len, ", broker.example:9092");
+    struct option_property p = {(char *)"bootstrap.servers", {SECRET_INLINE, servers}};
+    connection.properties = (struct option_properties){&p, 1};
+    kafka_findings_init(&cluster, &setup);
+    size_t len = strlen(cluster.tools);
+    ck_assert_uint_gt(len, 400);
+    ck_assert_str_eq(cluster.tools + len - strlen(",broker.example:9092"), ",broker.example:9092");
+    ck_assert_ptr_null(strchr(cluster.tools + strlen("--bootstrap-server "), ' '));
+    ck_assert_ptr_null(strstr(cluster.tools, ",,"));
+}
+END_TEST
+
+START_TEST(a_limit_is_no_news_while_it_and_ours_are_what_they_are_by_default) {
+    struct kafka_cluster cluster = {.brokers = 1, .max_message_bytes = 16 * 1024 * 1024};
+    struct kafka_topic topic = fit("orders");
+    topic.max_message_bytes = 1048588;
+    ck_assert_uint_eq(kafka_findings_of(&cluster, &topic) & KAFKA_FOUND(KAFKA_SMALL_LIMIT), 0);
+    topic.max_message_bytes = 1048587;
+    ck_assert_uint_ne(kafka_findings_of(&cluster, &topic) & KAFKA_FOUND(KAFKA_SMALL_LIMIT), 0);
+    topic.max_message_bytes = 1048588;
+    cluster.max_message_bytes = 2 * 1024 * 1024;
+    ck_assert_uint_ne(kafka_findings_of(&cluster, &topic) & KAFKA_FOUND(KAFKA_SMALL_LIMIT), 0);
+}
+END_TEST
+
 START_TEST(commands_name_what_the_connection_says) {
     struct kafka_cluster cluster;
     struct sink_setup setup = setup_with(0);
@@ -652,7 +682,7 @@ START_TEST(commands_name_what_the_connection_says) {
     };
     connection.properties = (struct option_properties){others, ARRAY_LENGTH(others)};
     kafka_findings_init(&cluster, &setup);
-    ck_assert_str_eq(cluster.tools, "--bootstrap-server k3:9092");
+    ck_assert_str_eq(cluster.tools, "--bootstrap-server k3:9092,k4:9092");
     ck_assert_str_eq(cluster.principal, "User:NAME");
 }
 END_TEST
@@ -703,6 +733,8 @@ int main(void) {
     tcase_add_test(notices, that_templates_name_more_is_said_once);
     tcase_add_test(notices, events_can_not_fill_the_log_with_names);
     tcase_add_test(notices, commands_name_what_the_connection_says);
+    tcase_add_test(notices, commands_name_as_many_brokers_as_have_room);
+    tcase_add_test(notices, a_limit_is_no_news_while_it_and_ours_are_what_they_are_by_default);
     suite_add_tcase(suite, notices);
     return unit_run(suite);
 }

@@ -18,14 +18,15 @@ static const char *const two_forwarders =
     "  \"sink\": {\"connection\": \"shop-rabbit\", \"kind\": \"rabbitmq\", \"connected\": true, \"blocked_since\": "
     "null},"
     "  \"checkpoint\": {\"position\": 1038, \"saved\": \"2026-11-30T11:59:30Z\", \"epoch\": 3},"
-    "  \"lag\": {\"events\": 3, \"estimated\": true, \"seconds\": 840.2, \"oldest_position\": 1039},"
-    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"max_events\": 2000, \"max_bytes\": 16777216, "
+    "  \"lag\": {\"events\": 3, \"estimated\": true, \"seconds\": 840.2, \"oldest_position\": 1039}, \"rate\": 2.5,"
+    "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"held\": 2, \"followers\": 86, "
+    "\"max_events\": 2000, \"max_bytes\": 16777216, "
     "\"max_unsaved\": 10000},"
     "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"until\": "
     "null}},"
     " {\"name\": \"b\\u00fccher\", \"state\": \"idle\", \"since\": \"2026-11-28T10:00:00Z\", \"healthy\": true, "
     "\"reason\": null,"
-    "  \"checkpoint\": {\"position\": 7}, \"lag\": {\"events\": 0, \"seconds\": 0.0, \"oldest_position\": null}}]";
+    "  \"checkpoint\": {\"position\": 7}, \"lag\": {\"events\": 0, \"seconds\": 0.0, \"oldest_position\": null}, \"rate\": 0.0}]";
 
 /* Shows the document; the caller frees. */
 static char *show(const char *json, bool one, bool color, unsigned width) {
@@ -48,15 +49,15 @@ static char *show(const char *json, bool one, bool color, unsigned width) {
 START_TEST(one_line_per_forwarder_in_aligned_columns) {
     CLEANUP(cleanup_free) char *text = show(two_forwarders, false, false, 0);
     ck_assert_str_eq(
-        text, "FORWARDER     STATE    SINCE  POSITION     LAG  WAITING  REASON\n"
-              "order-status  held    14 min      1038  14 min       3+  event at position 1039 (id e-1): NO_ROUTE\n"
-              "b\u00fccher        idle   2 d 2 h         7       -        0  -\n");
+        text, "FORWARDER     STATE    SINCE  POSITION     LAG  WAITING   RATE  REASON\n"
+              "order-status  held    14 min      1038  14 min       3+  2.5/s  event at position 1039 (id e-1): NO_ROUTE\n"
+              "b\u00fccher        idle   2 d 2 h         7       -        0    0/s  -\n");
 }
 END_TEST
 
 START_TEST(no_forwarders_are_the_titles_alone) {
     CLEANUP(cleanup_free) char *text = show("[]", false, false, 0);
-    ck_assert_str_eq(text, "FORWARDER  STATE  SINCE  POSITION  LAG  WAITING  REASON\n");
+    ck_assert_str_eq(text, "FORWARDER  STATE  SINCE  POSITION  LAG  WAITING  RATE  REASON\n");
 }
 END_TEST
 
@@ -73,15 +74,30 @@ START_TEST(everything_about_one) {
                            "  sink        shop-rabbit, kind rabbitmq, connected\n"
                            "  checkpoint  1038, saved 30 s ago, epoch 3\n"
                            "  lag         14 min, oldest position 1039, 3+ waiting\n"
-                           "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved\n"
+                           "  rate        2.5/s\n"
+                           "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved, 2 held, 86 behind "
+                           "them\n"
                            "  counts      read 12, confirmed 9\n"
                            "  lease       held, owner host:42\n");
 }
 END_TEST
 
+START_TEST(a_transaction_that_keeps_a_gap_open_is_shown) {
+    CLEANUP(cleanup_free)
+    char *text = show("{\"name\": \"a\", \"state\": \"held\", \"culprit\": {\"kind\": \"transaction\", \"position\": 5,"
+                      " \"pid\": 7731, \"application\": \"billing\", \"user\": \"app\", \"state\": \"idle in transaction\","
+                      " \"since\": \"2026-11-30T11:00:00Z\", \"prepared\": null, \"words\": null},"
+                      " \"source\": {\"mode\": \"gaps\", \"gaps\": {\"open\": 2, \"dead\": 7, \"dropped\": 0}}}",
+                      true, false, 0);
+    ck_assert_msg(strstr(text, "  culprit     transaction at position 5, pid 7731, application billing, user app, idle in"
+                               " transaction, since 2026-11-30T11:00:00Z\n"), "%s", text);
+    ck_assert_msg(strstr(text, "  gaps        2 open, 7 dead and looked at, 0 given up early\n"), "%s", text);
+}
+END_TEST
+
 START_TEST(a_line_is_cut_at_the_edge_of_the_terminal) {
     CLEANUP(cleanup_free) char *text = show(two_forwarders, false, false, 70);
-    ck_assert_ptr_nonnull(strstr(text, "  3+  event at pos\u2026\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  3+  2.5/s  event\u2026\n"));
 }
 END_TEST
 
@@ -138,6 +154,7 @@ int main(void) {
     tcase_add_test(cases, one_line_per_forwarder_in_aligned_columns);
     tcase_add_test(cases, no_forwarders_are_the_titles_alone);
     tcase_add_test(cases, everything_about_one);
+    tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_shown);
     tcase_add_test(cases, a_line_is_cut_at_the_edge_of_the_terminal);
     tcase_add_test(cases, a_terminal_without_room_is_survived);
     tcase_add_test(cases, colors_say_who_is_well);

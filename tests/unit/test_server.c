@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +23,8 @@ static struct server *server;
 static char directory[64], path[96];
 static struct forwarder_stats told[FORWARDERS];
 static size_t told_count;
+static mode_t mode;
+static const char *group, *metrics_address;
 
 static size_t collect(void *context, struct forwarder_stats *stats, size_t max) {
     ck_assert_ptr_eq(context, told);
@@ -32,7 +35,8 @@ static size_t collect(void *context, struct forwarder_stats *stats, size_t max) 
 
 static int start(struct error *reterr) {
     struct server_options options = {
-        .socket_path = path,
+        .socket = {path, mode, group},
+        .metrics = metrics_address,
         .daemon = {.version = "0.1.0", .instance = "host:1", .started_wall_us = 1, .health_max_age_us = 60000000},
         .collect = collect,
         .context = told,
@@ -53,6 +57,8 @@ static void set_up(void) {
     told[0].source_connected = told[1].source_connected = true;
     told_count = 2;
     server = NULL;
+    mode = 0660;
+    group = metrics_address = NULL;
     ck_assert_int_ge(sd_event_new(&loop), 0);
 }
 
@@ -133,6 +139,8 @@ static void expect(const char *request, int status, const char *header) {
     ck_assert_msg(status_of(&b) == status, "%s -> %s", request, b.data);
     ck_assert_msg(strstr(b.data, header) != NULL, "%s -> %s", request, b.data);
     ck_assert_ptr_nonnull(strstr(b.data, "Connection: close\r\n"));
+    if (strstr(header, "text"))
+        return;
     json_t *root = json_loads(body_of(&b), 0, NULL);
     ck_assert_ptr_nonnull(root);
     if (status >= 400 && strstr(header, "problem"))
@@ -151,6 +159,9 @@ START_TEST(each_document_has_its_path) {
     expect(GET("/status/two%20words"), 200, JSON);
     expect(GET("/health"), 200, JSON);
     expect(GET("/ready"), 200, JSON);
+    expect(GET("/metrics"), 200, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
+    expect("GET /metrics HTTP/1.1\r\nHost: p\r\nAccept: application/openmetrics-text\r\n\r\n", 200,
+           "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n");
     expect("GET /status HTTP/1.0\r\n\r\n", 200, JSON);
     expect(GET("/status?unused=1"), 200, JSON);
 }
@@ -213,6 +224,43 @@ START_TEST(a_header_over_the_limit_is_refused) {
 }
 END_TEST
 
+/* A request with `count` kilobytes of something; *b gets the reply. */
+static void ask_with(const char *begin, size_t count, const char *end, struct buf *b) {
+    CLEANUP(cleanup_close) int fd = connected();
+    char filling[1024];
+    memset(filling, 'x', sizeof filling - 1);
+    filling[sizeof filling - 1] = '\0';
+    put_bytes(fd, begin);
+    for (size_t i = 0; i < count; i++)
+        put_bytes(fd, filling);
+    put_bytes(fd, end);
+    ck_assert(read_to_end(fd, b, 10000000));
+}
+
+START_TEST(each_limit_has_a_problem_document) {
+    started();
+    static const struct {
+        const char *begin;
+        size_t kilobytes;
+        const char *end;
+        int status;
+    } cases[] = {
+        {"GET /status/", 2, " HTTP/1.1\r\nHost: p\r\n\r\n", 414},
+        {"GET /status?q=", 12, " HTTP/1.1\r\nHost: p\r\n\r\n", 431},
+        {"GET /status HTTP/1.1\r\nHost: p\r\nX: ", 12, "\r\n\r\n", 431},
+        {"POST /status HTTP/1.1\r\nHost: p\r\nContent-Length: 5000\r\n\r\n", 0, "", 413},
+        {"POST /status HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n1400\r\n", 5, "xxxxx\r\n0\r\n\r\n", 413},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+        ask_with(cases[i].begin, cases[i].kilobytes, cases[i].end, &b);
+        ck_assert_msg(status_of(&b) == cases[i].status, "%s: %s", cases[i].begin, b.data);
+        ck_assert_msg(strstr(b.data, PROBLEM) != NULL, "%s: %s", cases[i].begin, b.data);
+    }
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
 START_TEST(what_is_no_http_harms_nothing) {
     started();
     static const char *const garbage[] = {"\r\n\r\n\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -245,7 +293,7 @@ START_TEST(a_slow_client_stops_no_other_and_is_cut) {
 
     int64_t next_drip_us = begin_us;
     bool cut = false;
-    while (!cut && clock_now_us() - begin_us < 3 * SERVER_CLIENT_TIMEOUT_US) {
+    while (!cut && clock_now_us() - begin_us < 3 * LISTENER_CLIENT_TIMEOUT_US) {
         if (clock_now_us() >= next_drip_us) {
             cut = send(dripping, "G", 1, MSG_NOSIGNAL) < 0;
             next_drip_us += 100000;
@@ -253,7 +301,7 @@ START_TEST(a_slow_client_stops_no_other_and_is_cut) {
         turn();
     }
     ck_assert(cut);
-    ck_assert_int_ge(clock_now_us() - begin_us, SERVER_CLIENT_TIMEOUT_US - 100000);
+    ck_assert_int_ge(clock_now_us() - begin_us, LISTENER_CLIENT_TIMEOUT_US - 100000);
     CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
     ck_assert(read_to_end(silent, &b, 1000000));
     ck_assert(read_to_end(half, &b, 1000000));
@@ -290,7 +338,7 @@ START_TEST(two_hundred_clients_at_once_are_all_answered) {
 END_TEST
 
 START_TEST(when_every_place_is_taken_the_next_waits_for_the_timeout_at_most) {
-    enum { MANY = SERVER_CLIENTS_MAX + 20 };
+    enum { MANY = LISTENER_CLIENTS_MAX + 20 };
     started();
     int silent[MANY];
     for (int i = 0; i < MANY; i++)
@@ -300,9 +348,9 @@ START_TEST(when_every_place_is_taken_the_next_waits_for_the_timeout_at_most) {
     int64_t begin_us = clock_now_us();
     put_bytes(fd, GET("/status"));
     CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
-    ck_assert(read_to_end(fd, &b, 3 * SERVER_CLIENT_TIMEOUT_US));
+    ck_assert(read_to_end(fd, &b, 3 * LISTENER_CLIENT_TIMEOUT_US));
     ck_assert_int_eq(status_of(&b), 200);
-    ck_assert_int_lt(clock_now_us() - begin_us, SERVER_CLIENT_TIMEOUT_US + 2000000);
+    ck_assert_int_lt(clock_now_us() - begin_us, LISTENER_CLIENT_TIMEOUT_US + 2000000);
     for (int i = 0; i < MANY; i++)
         close(silent[i]);
 }
@@ -320,6 +368,15 @@ START_TEST(the_socket_is_for_owner_and_group) {
     umask(before);
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 07777, 0660);
+}
+END_TEST
+
+START_TEST(the_socket_can_be_for_its_owner_alone) {
+    mode = 0600;
+    started();
+    struct stat status;
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0600);
 }
 END_TEST
 
@@ -389,10 +446,113 @@ START_TEST(a_path_that_is_too_long_is_refused) {
     long_path[0] = '/';
     long_path[sizeof long_path - 1] = '\0';
     struct server_options options = {
-        .socket_path = long_path, .collect = collect, .context = told, .forwarders_max = 1};
+        .socket = {long_path, 0660, NULL}, .collect = collect, .context = told, .forwarders_max = 1};
     struct error why = {0};
     ck_assert_int_eq(server_start(&options, loop, &server, &why), -ENAMETOOLONG);
     ck_assert_ptr_nonnull(strstr(why.text, "at most 107"));
+}
+END_TEST
+
+START_TEST(a_group_that_there_is_not_is_named) {
+    group = "no such group";
+    refused(ENOENT, "no group 'no such group'");
+    ck_assert_int_eq(access(path, F_OK), -1);
+}
+END_TEST
+
+/* The port, and what it must not do. --------------------------------------- */
+
+static struct sockaddr_in port_of(int fd) {
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    return address;
+}
+
+/* One that is free now. */
+static void choose_port(char address[32], struct sockaddr_in *ret_address) {
+    CLEANUP(cleanup_close) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    *ret_address = port_of(fd);
+    snprintf(address, 32, "127.0.0.1:%d", (int)ntohs(ret_address->sin_port));
+    metrics_address = address;
+}
+
+static int connected_to_port(const struct sockaddr_in *address) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)address, sizeof *address), 0);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+static int ask_port(const struct sockaddr_in *address, const char *request, struct buf *b) {
+    CLEANUP(cleanup_close) int fd = connected_to_port(address);
+    put_bytes(fd, request);
+    ck_assert(read_to_end(fd, b, 10000000));
+    return status_of(b);
+}
+
+START_TEST(the_port_reads_and_commands_nothing) {
+    char text[32];
+    struct sockaddr_in address;
+    choose_port(text, &address);
+    started();
+    static const struct {
+        const char *request;
+        int status;
+    } cases[] = {
+        {GET("/metrics"), 200}, {GET("/status"), 200}, {GET("/health"), 200}, {GET("/nothing"), 404},
+        {"POST /forwarders/order-status/pause HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", 405},
+        {"PUT /status HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", 405},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+        ck_assert_msg(ask_port(&address, cases[i].request, &b) == cases[i].status, "%s: %s", cases[i].request, b.data);
+    }
+    expect(GET("/status"), 200, JSON);
+}
+END_TEST
+
+START_TEST(clients_that_fill_the_port_take_nothing_from_the_socket) {
+    enum { MANY = 2 * LISTENER_CLIENTS_MAX };
+    char text[32];
+    struct sockaddr_in address;
+    choose_port(text, &address);
+    started();
+    int half_open[MANY];
+    for (int i = 0; i < MANY; i++) {
+        half_open[i] = connected_to_port(&address);
+        put_bytes(half_open[i], "GET /metrics HTTP/1.1\r\nX: ");
+        while (sd_event_run(loop, 0) > 0)
+            ;
+    }
+    int64_t begin_us = clock_now_us();
+    for (int i = 0; i < 20; i++)
+        expect(GET("/status"), 200, JSON);
+    ck_assert_int_lt(clock_now_us() - begin_us, LISTENER_CLIENT_TIMEOUT_US / 2);
+    /* And the port itself is free again when they have been cut. */
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    CLEANUP(cleanup_close) int fd = connected_to_port(&address);
+    put_bytes(fd, GET("/metrics"));
+    ck_assert(read_to_end(fd, &b, 4 * LISTENER_CLIENT_TIMEOUT_US));
+    ck_assert_int_eq(status_of(&b), 200);
+    for (int i = 0; i < MANY; i++)
+        close(half_open[i]);
+}
+END_TEST
+
+START_TEST(a_port_that_is_taken_is_refused) {
+    char text[32];
+    struct sockaddr_in address;
+    choose_port(text, &address);
+    CLEANUP(cleanup_close) int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(other, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(other, 1), 0);
+    struct error why = {0};
+    ck_assert_int_eq(start(&why), -EADDRINUSE);
+    ck_assert_ptr_nonnull(strstr(why.text, text));
+    ck_assert_int_eq(access(path, F_OK), -1); /* nothing half-starts */
 }
 END_TEST
 
@@ -444,6 +604,7 @@ int main(void) {
     tcase_add_test(cases, health_and_readiness_are_statuses);
     tcase_add_test(cases, no_forwarders_is_an_answer_too);
     tcase_add_test(cases, a_header_over_the_limit_is_refused);
+    tcase_add_test(cases, each_limit_has_a_problem_document);
     tcase_add_test(cases, what_is_no_http_harms_nothing);
     tcase_add_test(cases, a_slow_client_stops_no_other_and_is_cut);
     tcase_add_test(cases, two_hundred_clients_at_once_are_all_answered);
@@ -455,6 +616,11 @@ int main(void) {
     tcase_add_test(cases, a_file_that_is_no_socket_is_refused_and_stays);
     tcase_add_test(cases, a_missing_directory_is_named);
     tcase_add_test(cases, a_path_that_is_too_long_is_refused);
+    tcase_add_test(cases, the_socket_can_be_for_its_owner_alone);
+    tcase_add_test(cases, a_group_that_there_is_not_is_named);
+    tcase_add_test(cases, the_port_reads_and_commands_nothing);
+    tcase_add_test(cases, clients_that_fill_the_port_take_nothing_from_the_socket);
+    tcase_add_test(cases, a_port_that_is_taken_is_refused);
     tcase_add_test(cases, stop_removes_only_its_own_file);
     tcase_add_test(cases, stop_closes_who_is_connected);
     tcase_add_test(cases, an_idle_server_never_wakes_the_loop);

@@ -1,0 +1,54 @@
+/* database_state: what a database knows; private to database.c and database_view.c */
+#ifndef PENSTOCK_FORWARDER_DATABASE_STATE_H
+#define PENSTOCK_FORWARDER_DATABASE_STATE_H
+
+#include "base/backoff.h"
+#include "forwarder/checkpoint.h"
+#include "forwarder/database.h"
+
+/* The steps in their order; each waits for the one signal that leads on. */
+enum phase {
+    PHASE_CLOSED, /* until retry_at_us */
+    PHASE_KEEP_DIAL,
+    PHASE_KEEP_INSPECT,
+    PHASE_TAIL_DIAL,
+    PHASE_TAIL_INSPECT,
+    PHASE_LOAD,
+    PHASE_OPEN,
+    PHASE_CREATE,
+    PHASE_UP,
+};
+
+struct database {
+    const struct forwarder_options *options;
+    struct pgconn *keep, *tail;
+    bool keep_due, tail_due; /* poll has said something of it since its last work */
+    struct checkpoint *checkpoint;
+    struct source *source;
+    enum phase phase;
+    struct backoff backoff;
+    int64_t retry_at_us;
+    int64_t up_since_us;
+
+    bool new_checkpoint;
+    int64_t checkpoint_position;
+    bool save_wanted; /* asked for; waits until keep is free */
+    struct source_mark save_mark;
+    int64_t save_position;
+    int64_t save_after_us; /* one that was refused is sent again at a slower pace than it is wanted */
+    bool save_gone;   /* its place was given up meanwhile: database_next reports it */
+    bool saving;
+    const struct checkpoint_command *command; /* asked for; NULL: none, or it has been sent */
+    int cancel_pid; /* of the tail's backend, waits until keep is free; 0: none */
+
+    bool missing; /* our tables or rights: said together with what the event table lacks */
+    struct error missing_error;
+    struct buf note;
+
+    bool lost; /* a call has failed: database_next reports it */
+    struct error lost_error;
+    uint64_t ups, writes;
+    struct buf cursor;
+};
+
+#endif

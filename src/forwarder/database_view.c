@@ -1,0 +1,70 @@
+/* database_view: what a database tells of itself and of the fact it has said last */
+#include "base/clock.h"
+#include "forwarder/database_state.h"
+
+const struct row *database_row(const struct database *d) {
+    return source_row(d->source);
+}
+
+struct source_mark database_row_mark(const struct database *d) {
+    return source_row_mark(d->source);
+}
+
+bool database_caught_up(const struct database *d) {
+    return source_caught_up(d->source);
+}
+
+uint64_t database_dropped(const struct database *d) {
+    return source_dropped(d->source);
+}
+
+bool database_connected(const struct database *d) {
+    return d->phase == PHASE_UP;
+}
+
+int64_t database_busy_since_us(const struct database *d) {
+    int64_t keep_us = pgconn_busy_since_us(d->keep), tail_us = pgconn_busy_since_us(d->tail);
+    return keep_us < tail_us ? keep_us : tail_us;
+}
+
+const char *database_note(const struct database *d) {
+    if (d->phase == PHASE_UP)
+        return source_note(d->source);
+    return d->note.len > 0 ? d->note.data : "";
+}
+
+int64_t database_next_attempt_us(const struct database *d) {
+    return d->phase == PHASE_CLOSED ? d->retry_at_us : CLOCK_NEVER;
+}
+
+int64_t database_checkpoint_position(const struct database *d) {
+    return d->checkpoint_position;
+}
+
+bool database_paused(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) && checkpoint_row(d->checkpoint)->paused;
+}
+
+int64_t database_epoch(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->epoch : 0;
+}
+
+bool database_new_checkpoint(const struct database *d) {
+    return d->new_checkpoint;
+}
+
+uint64_t database_reconnects(const struct database *d) {
+    return d->ups > 1 ? d->ups - 1 : 0;
+}
+
+uint64_t database_writes(const struct database *d) {
+    return d->writes;
+}
+
+const char *database_mode(const struct database *d) {
+    return source_mode(d->source);
+}
+
+const struct source *database_source(const struct database *d) {
+    return d->source;
+}

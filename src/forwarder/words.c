@@ -1,0 +1,50 @@
+/* words: pure: why a forwarder does not move, and what ends that, as sentences */
+#include "forwarder/words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* What would be shown as 0.0 s. */
+#define AT_ONCE_US (CLOCK_US_PER_S / 20)
+
+#define SAY(member, ...) snprintf(w->member, sizeof w->member, __VA_ARGS__)
+
+void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us) {
+    if (next_us == CLOCK_NEVER)
+        SAY(resumes, "when the attempt that runs now succeeds");
+    else if (next_us - now_us < AT_ONCE_US)
+        SAY(resumes, "with the next attempt, made at once");
+    else
+        SAY(resumes, "with the next attempt in %.1f s", (double)(next_us - now_us) / (double)CLOCK_US_PER_S);
+}
+
+void words_blocked(struct words *w, const char *connection, const struct sink_view *sink) {
+    ASSERT(sink->blocked);
+    SAY(reason, "broker '%s': %s", connection, sink->blocked_reason ? sink->blocked_reason : "it takes nothing at present");
+    SAY(resumes, "%s", sink->blocked_ends ? sink->blocked_ends : "when confirms come again; until then nothing is given up");
+}
+
+/* What one held event does to all the others; G8 wants it said. */
+static const char *standstill(const struct flow_view *flow) {
+    if (flow->unsaved_full)
+        return "; nothing more is read: window.unsaved is full of events that settled behind it";
+    if (flow->window_full)
+        return "; nothing more is read: window.events is full of events that wait behind it";
+    return "";
+}
+
+void words_held(struct words *w, const char *forwarder, int64_t position, struct span id, const char *why,
+                const struct flow_view *flow, int64_t now_us) {
+    ASSERT(flow->any_unsettled);
+    SAY(reason, "event at position %" PRId64 " (id %.*s): %s%s", position, SPAN_ARGS(id), why, standstill(flow));
+    if (flow->oldest_hold == FLOW_HOLD_RETRY)
+        words_next_attempt(w, flow->oldest_retry_us, now_us);
+    else
+        SAY(resumes,
+            "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted, or with penstock skip "
+            "%s %" PRId64 " --reason TEXT",
+            forwarder, position);
+}

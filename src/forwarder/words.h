@@ -1,0 +1,30 @@
+/* words: pure: why a forwarder does not move, and what ends that, as sentences */
+#ifndef PENSTOCK_FORWARDER_WORDS_H
+#define PENSTOCK_FORWARDER_WORDS_H
+
+#include <stddef.h>
+
+#include "base/span.h"
+#include "flow/view.h"
+#include "forwarder/stats.h"
+#include "sink/sink.h"
+
+/* No number that changes while the sentence stands is in the reason: those are in the snapshot, where they are counted
+ * anew each time. */
+struct words {
+    char reason[FORWARDER_TEXT_MAX];
+    size_t cause_len; /* of the reason: what it is about, without what may change from one attempt to the next */
+    char resumes[512];
+};
+
+/* Only what ends it: the attempt at next_us; CLOCK_NEVER: the one that runs. */
+void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us);
+
+/* The sink is connected and blocked. */
+void words_blocked(struct words *w, const char *connection, const struct sink_view *sink);
+
+/* The oldest event that is not settled, and `why` it does not go. */
+void words_held(struct words *w, const char *forwarder, int64_t position, struct span id, const char *why,
+                const struct flow_view *flow, int64_t now_us);
+
+#endif

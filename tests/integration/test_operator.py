@@ -1,0 +1,323 @@
+"""What operators command: pause, resume, skip. Written down first, done, and still true after kill -9."""
+
+import json
+import os
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from penstock import Case, Proxy, main, penstock, stays, wait_until
+
+
+class Operator(Case):
+    def setUp(self):
+        super().setUp()
+        self.db.create_event_table()
+
+    def command(self, d, *arguments):
+        return penstock("-s", d.socket, *arguments)
+
+    def done(self, d, *arguments):
+        code, out, err = self.command(d, *arguments)
+        self.assertEqual((code, err), (0, ""), out)
+        return out
+
+    def refused(self, d, words, *arguments):
+        code, out, err = self.command(d, *arguments)
+        self.assertEqual((code, out), (1, ""), err)
+        self.assertIn(words, err)
+
+    def journal(self):
+        """What stands in penstock.journal, in order: (command, who, reason, before, after)"""
+        return self.db.sql("SELECT command, who, reason, before, after FROM penstock.journal ORDER BY id")
+
+    def post(self, d, path, body=None, headers=None):
+        code, kind, text = d.ask("POST", path, body, headers)
+        self.assertEqual(kind, "application/json" if code == 200 else "application/problem+json")
+        return code, json.loads(text)
+
+
+class Pause(Operator):
+    def test_a_paused_forwarder_moves_nothing_until_it_is_resumed(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.assertIn("paused", self.done(d, "pause", "orders", "--reason", "moving the broker"))
+        f = d.wait_state("paused")
+        self.assertIn("penstock resume orders", f["resumes"])
+        self.assertTrue(f["healthy"])
+        self.assertTrue(self.db.checkpoint()["paused"])
+        self.db.insert_many(20)
+        stays(lambda: self.rabbitmq.count(self.queue) == 0, 1)
+        self.done(d, "resume", "orders")
+        self.assertEqual(len(self.receive(20)), 20)
+        d.wait_state("idle")
+        self.assertFalse(self.db.checkpoint()["paused"])
+        rows = self.journal()
+        self.assertEqual([r[0] for r in rows], ["pause", "resume"])
+        self.assertEqual([(r[3], r[4]) for r in rows], [({"paused": False}, {"paused": True}), ({"paused": True}, {"paused": False})])
+        self.assertEqual(rows[0][2], "moving the broker")
+        self.assertRegex(rows[0][1], r"^\S+ \(uid %d, pid \d+\)$" % os.getuid())
+        d.wait_log(r"operator command pause by .*\(uid \d+, pid \d+\): done: .*moving the broker")
+
+    def test_it_is_idempotent(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.assertIn("not paused", self.done(d, "resume", "orders"))
+        self.done(d, "pause", "orders")
+        self.assertIn("already", self.done(d, "pause", "orders"))
+        self.assertEqual([r[0] for r in self.journal()], ["pause"])
+
+    def test_it_survives_kill_9_right_after_the_answer(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.done(d, "pause", "orders")
+        d.kill()
+        self.db.insert_many(5)
+        d.start()
+        d.wait_state("paused")
+        stays(lambda: self.rabbitmq.count(self.queue) == 0, 0.5)
+        self.done(d, "resume", "orders")
+        d.kill()
+        d.start()
+        self.assertEqual(self.receive_ids(5), [str(i) for i in range(1, 6)])
+
+    def test_it_survives_a_reconnect_and_a_clean_restart(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.done(d, "pause", "orders")
+        self.db.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'penstock/%%'")
+        d.wait_log("reading event.*\n(?s:.*)reading event")
+        d.wait_state("paused")
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        d.wait_state("paused")
+
+    def test_under_load_nothing_is_lost_or_repeated(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.db.insert_many(5000, streams=50)
+        for _ in range(10):
+            self.done(d, "pause", "orders")
+            self.done(d, "resume", "orders")
+        ids = self.receive_ids(5000, 30)
+        self.assertEqual(sorted(map(int, ids)), list(range(1, 5001)))
+        self.assert_queue_empty()
+
+    def test_without_the_database_nothing_is_done_and_that_is_said(self):
+        proxy = Proxy("127.0.0.1", self.postgres.pgport)
+        self.addCleanup(proxy.close)
+        d = self.daemon(self.configuration(db_port=proxy.port))
+        d.wait_state("idle")
+        proxy.refuse()
+        d.wait_state("disconnected")
+        self.refused(d, "database is away", "pause", "orders")
+        proxy.resume()
+        d.wait_state("idle", seconds=20)
+        self.done(d, "pause", "orders")
+
+    def test_a_database_that_says_nothing_is_answered_in_time(self):
+        proxy = Proxy("127.0.0.1", self.postgres.pgport)
+        self.addCleanup(proxy.close)
+        d = self.daemon(self.configuration(db_port=proxy.port))
+        d.wait_state("idle")
+        proxy.stall(down=True)
+        self.refused(d, "has not answered yet", "pause", "orders")
+        self.assertEqual(d.get("/status")[0], 200)
+        proxy.resume()
+        wait_until(lambda: d.status()["state"] in ("paused", "idle"), 20)
+        self.done(d, "pause", "orders")
+        d.wait_state("paused")
+
+    def test_an_instance_that_was_overtaken_is_refused_by_the_database(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.db.sql("UPDATE penstock.checkpoint SET epoch = epoch + 1, owner = 'another'")
+        self.refused(d, "no longer as it was loaded", "pause", "orders")
+        self.assertFalse(self.db.checkpoint()["paused"])
+        self.assertEqual(self.journal(), [])
+
+    def test_without_the_journal_nothing_is_done(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.db.sql("DROP TABLE penstock.journal")
+        self.refused(d, "penstock schema", "pause", "orders")
+        self.assertFalse(self.db.checkpoint()["paused"])
+        self.assertEqual(d.status()["state"], "idle")
+        self.assertEqual(d.status()["counts"]["reconnects"], 0)
+
+    def test_many_commands_at_once_are_each_answered(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        answers = []
+
+        def ask(verb):
+            answers.append(self.post(d, f"/forwarders/orders/{verb}")[0])
+        threads = [threading.Thread(target=ask, args=(["pause", "resume"][i % 2],)) for i in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(len(answers), 40)
+        self.assertEqual(set(answers) - {200, 503}, set())
+        self.assertIn(200, answers)
+        self.done(d, "resume", "orders")
+        self.db.insert_many(3)
+        self.receive(3)
+
+    def test_a_stop_answers_whoever_waits(self):
+        proxy = Proxy("127.0.0.1", self.postgres.pgport)
+        self.addCleanup(proxy.close)
+        d = self.daemon(self.configuration(db_port=proxy.port, stop_timeout="1s"))
+        d.wait_state("idle")
+        proxy.stall(down=True)
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.command(d, "pause", "orders")))
+        thread.start()
+        stays(thread.is_alive, 0.3)
+        d.terminate()
+        thread.join(20)
+        self.assertIn(answers[0][0], (1, 69))
+        self.assertIn(d.wait(), (0, 1))
+
+
+class Skip(Operator):
+    def held(self, d, position=1):
+        return wait_until(lambda: (lambda f: f and f["state"] == "held" and f["culprit"]["position"] == position and f)(d.status()),
+                          what=f"held at {position}")
+
+    def daemon_with_poison(self):
+        """The event at position 1 can't be sent: its routing key is too long."""
+        self.db.insert(id="bad", type="k" * 256, streamid="a", data={"n": 1})
+        self.db.insert(id="next", type="a.b", streamid="a")
+        self.db.insert(id="other", type="a.b", streamid="b")
+        d = self.daemon()
+        self.held(d)
+        return d
+
+    def skip(self, *more):
+        return ("skip", "orders", "1", "--reason", "test data", *more)
+
+    def test_the_one_event_that_holds_everything_up_is_skipped_and_written_down(self):
+        d = self.daemon_with_poison()
+        self.assertIn("penstock skip orders 1 --reason", d.status()["resumes"])
+        self.assertEqual(self.receive_ids(1), ["other"])
+        self.assertIn("position 1", self.done(d, *self.skip()))
+        self.assertGreaterEqual(self.db.checkpoint_position(), 1)      # done is saved
+        self.assertEqual(self.receive_ids(1), ["next"])
+        f = d.wait_state("idle")
+        self.assertEqual(f["counts"]["skipped"], 1)
+        (command, who, reason, before, after), = self.journal()
+        self.assertEqual((command, reason, after), ("skip", "test data", None))
+        self.assertIn(f"uid {os.getuid()}", who)
+        self.assertEqual((before["position"], before["id"]), (1, "bad"))
+        self.assertIn("routing key", before["words"])
+        d.wait_log(r"operator command skip 1 by .*: done: .*test data")
+
+    def test_kill_9_right_after_the_answer_leaves_it_skipped(self):
+        d = self.daemon_with_poison()
+        self.done(d, *self.skip())
+        d.kill()
+        d.start()
+        self.assertEqual(sorted(set(self.receive_ids(2))), ["next", "other"])
+        d.wait_state("idle")
+        self.assertEqual(len(self.journal()), 1)
+
+    def test_kill_9_before_the_answer_skips_nothing_that_is_not_written_down(self):
+        for moment in range(6):
+            with self.subTest(moment):
+                self.db.sql("DROP SCHEMA IF EXISTS penstock CASCADE")
+                self.db.sql("TRUNCATE event RESTART IDENTITY")
+                self.rabbitmq.take(self.queue)
+                d = self.daemon_with_poison()
+                process = threading.Thread(target=self.command, args=(d, *self.skip()))
+                process.start()
+                stays(lambda: True, 0.004 * moment)
+                d.kill()
+                process.join()
+                d.start()
+                d.wait_state("held", "idle", "delivering")
+                wait_until(lambda: d.status()["state"] in ("held", "idle"))
+                if d.status()["state"] == "idle":
+                    self.assertEqual(len(self.journal()), 1)
+                else:
+                    self.held(d)
+                    self.done(d, *self.skip())
+                    self.assertGreaterEqual(len(self.journal()), 1)
+                d.wait_state("idle")
+                self.assertEqual(d.stop(), 0)
+
+    def test_only_the_held_one_can_be_skipped(self):
+        d = self.daemon_with_poison()
+        self.refused(d, "position 1", "skip", "orders", "2", "--reason", "r")
+        self.done(d, *self.skip())
+        d.wait_state("idle")
+        self.refused(d, "nothing to skip", "skip", "orders", "3", "--reason", "r")
+        self.assertEqual(len(self.journal()), 1)
+
+    def test_an_event_that_the_broker_returns_again_and_again_can_be_skipped(self):
+        self.rabbitmq.unbind(self.queue, self.exchange)
+        d = self.daemon()
+        d.wait_state("idle")
+        self.db.insert(id="1", type="a.b", streamid="a")
+        self.held(d)
+        self.done(d, *self.skip())
+        d.wait_state("idle")
+        self.rabbitmq.bind(self.queue, self.exchange)
+        self.db.insert(id="2", type="a.b", streamid="a")
+        self.assertEqual(self.receive_ids(1), ["2"])
+
+    def test_an_unmatched_event_can_be_skipped_while_paused(self):
+        self.db.insert(id="1", type="x")
+        self.db.insert(id="2", type="y")
+        d = self.daemon_for(rules=[{"name": "y", "filter": {"exact": {"type": "y"}}, "to": self.destination()}])
+        self.held(d)
+        self.done(d, "pause", "orders")
+        d.wait_state("paused")
+        self.done(d, *self.skip())
+        self.done(d, "resume", "orders")
+        d.wait_state("idle")
+        self.assertEqual([r[0] for r in self.journal()], ["pause", "skip", "resume"])
+
+
+class Requests(Operator):
+    """POST itself."""
+
+    def test_what_makes_no_sense_is_a_problem(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        for path, body, code in (
+                ("/forwarders/nobody/pause", None, 404), ("/forwarders/orders/stop", None, 404), ("/forwarders//pause", None, 404),
+                ("/forwarders/orders", None, 404), ("/forwarders/orders/pause", "[]", 400), ("/forwarders/orders/pause", "{", 400),
+                ("/forwarders/orders/pause", '{"who": 5}', 400), ("/forwarders/orders/pause", '{"reason": "%s"}' % ("x" * 600), 400),
+                ("/forwarders/orders/pause", "x" * 5000, 413),
+                ("/forwarders/orders/skip", None, 400), ("/forwarders/orders/skip", '{"position": "1", "reason": "r"}', 400),
+                ("/forwarders/orders/skip", '{"position": 1}', 400), ("/forwarders/orders/skip", '{"position": 1.5, "reason": "r"}', 400),
+                ("/forwarders/orders/skip", '{"position": 1, "reason": "r"}', 409)):
+            got, problem = self.post(d, path, body)
+            self.assertEqual((got, problem["status"]), (code, code), path)
+        self.assertEqual(self.journal(), [])
+        code, _, _ = d.ask("GET", "/forwarders/orders/pause")
+        self.assertEqual(code, 405)
+
+    def test_a_name_and_a_reason_stay_one_line_in_the_log(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        self.assertEqual(self.post(d, "/forwarders/orders/pause", json.dumps({"who": "a\nb", "reason": "c\nd\u001b[31m"}))[0], 200)
+        who, reason = self.journal()[0][1:3]
+        self.assertEqual(reason, "c d [31m")
+        self.assertTrue(who.startswith("a b (uid"))
+        d.wait_log(r"by a b \(uid.*c d \[31m")
+
+    def test_a_command_without_the_reason_it_needs_is_wrong_usage(self):
+        d = self.daemon()
+        d.wait_state("idle")
+        for arguments in (("skip", "orders", "1"), ("skip", "orders", "--reason", "r"), ("skip", "orders", "one", "--reason", "r"),
+                          ("pause",), ("skip",), ("pause", "orders", "1")):
+            code, out, err = self.command(d, *arguments)
+            self.assertEqual((code, out), (64, ""), arguments)
+        self.refused(d, "no forwarder", "pause", "nobody")
+
+
+if __name__ == "__main__":
+    main()
