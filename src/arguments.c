@@ -25,7 +25,7 @@ static void print_version(void) {
     printf("sinks:");
     for (size_t i = 0; sink_kind_at(i); i++)
         printf(" %s", sink_kind_at(i)->name);
-    printf("\nsources: snapshot\n");
+    printf("\nsources: snapshot gaps\n");
 }
 
 static enum arguments refuse(const char *what, const char *argument) {

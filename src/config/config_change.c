@@ -7,7 +7,12 @@
 
 struct kept {
     const char *key, *old, *new; /* texts may be NULL: not given */
+    const char *way;
 };
+
+#define IF_RENAMED \
+    "if it is the same under a new name in the database, restart penstockd, then it goes on from its checkpoint"
+#define IF_REBASED "say by penstock rebase which events count as sent, and restart penstockd"
 
 static bool same_text(const char *a, const char *b) {
     return a && b ? strcmp(a, b) == 0 : a == b;
@@ -17,29 +22,42 @@ static const char *shown(const char *text) {
     return text ? text : "not given";
 }
 
+/* NULL: what the checkpoint says. */
+static const char *mode_of(const struct config_forwarder *f) {
+    switch ((enum source_mode)f->source.mode) {
+    case SOURCE_MODE_DEFAULT:
+        return NULL;
+    case SOURCE_MODE_SNAPSHOT:
+        return "snapshot";
+    case SOURCE_MODE_GAPS:
+        return "gaps";
+    }
+    return NULL;
+}
+
 /* Its checkpoint counts by these: by others it would mean another place. */
 static void check_place(const struct config_forwarder *old, const struct config_forwarder *new, struct diag_place place,
                         struct diag *diag) {
     const struct kept kept[] = {
-        {"table", old->source.table, new->source.table},
-        {"columns.position", old->source.columns[ROW_POSITION], new->source.columns[ROW_POSITION]},
-        {"columns.transaction_id", old->source.transaction_id, new->source.transaction_id},
+        {"table", old->source.table, new->source.table, IF_RENAMED},
+        {"columns.position", old->source.columns[ROW_POSITION], new->source.columns[ROW_POSITION], IF_RENAMED},
+        {"columns.transaction_id", old->source.transaction_id, new->source.transaction_id, IF_RENAMED},
+        {"mode", mode_of(old), mode_of(old) && mode_of(new) ? mode_of(new) : mode_of(old), IF_REBASED},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(kept); i++)
         if (!same_text(kept[i].old, kept[i].new))
             diag_add(diag, DIAG_ERROR, place,
                      "forwarder %s: source.%s was %s and is %s now, which a reload can't change without losing its place; give "
-                     "the forwarder another name, then it begins at its start; or, if it is the same under a new name in the "
-                     "database, restart penstockd, then it goes on from its checkpoint",
-                     new->name, kept[i].key, shown(kept[i].old), shown(kept[i].new));
+                     "the forwarder another name, then it begins at its start; or %s",
+                     new->name, kept[i].key, shown(kept[i].old), shown(kept[i].new), kept[i].way);
 }
 
 static void check_daemon(const struct config *old, const struct config *new, struct diag_place place, struct diag *diag) {
     const struct kept kept[] = {
-        {"status.socket", old->status_socket, new->status_socket},
-        {"status.group", old->status_group, new->status_group},
-        {"status.metrics", old->status_metrics, new->status_metrics},
-        {"checkpoint.schema", old->checkpoint_schema, new->checkpoint_schema},
+        {.key = "status.socket", .old = old->status_socket, .new = new->status_socket},
+        {.key = "status.group", .old = old->status_group, .new = new->status_group},
+        {.key = "status.metrics", .old = old->status_metrics, .new = new->status_metrics},
+        {.key = "checkpoint.schema", .old = old->checkpoint_schema, .new = new->checkpoint_schema},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(kept); i++)
         if (!same_text(kept[i].old, kept[i].new))

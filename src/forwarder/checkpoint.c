@@ -6,10 +6,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "forwarder/checkpoint_look.h"
 #include "forwarder/checkpoint_sql.h"
+#include "forwarder/tables_look.h"
 
-#define SQL_MAX_BYTES 16384
+#define SCHEMA_SQL_MAX_BYTES 16384
 #define TEXT_MAX_BYTES 1024 /* of owner and system identifier */
 
 enum task {
@@ -34,8 +34,8 @@ struct checkpoint {
 
     enum task task;
     bool any_row; /* the statement has returned one */
-    bool made;    /* it was tried to make our tables, in this inspection */
-    struct checkpoint_look look;
+    struct tables_look look;
+    bool made; /* it was tried to make the tables, in this inspection */
 
     bool has_row;
     bool taken; /* owner and epoch of the row are ours */
@@ -50,6 +50,7 @@ struct checkpoint {
 
 static int init(struct checkpoint *c, const char *forwarder, const char *schema, const char *owner) {
     c->schema = BUF_INIT(4096);
+    tables_look_init(&c->look);
     c->cursor = c->saving = c->retained[0] = c->retained[1] = c->retained[2] = BUF_INIT(CHECKPOINT_CURSOR_MAX);
     c->system_identifier = c->row_owner = BUF_INIT(TEXT_MAX_BYTES);
     c->forwarder = strdup(forwarder);
@@ -60,7 +61,6 @@ static int init(struct checkpoint *c, const char *forwarder, const char *schema,
     int r = pgconn_quote_identifier(span_of(schema), &c->schema);
     if (r == 0)
         r = buf_terminate(&c->schema);
-    checkpoint_look_init(&c->look, c->schema.data);
     return r ? r : checkpoint_sql_init(&c->sql, c->schema.data);
 }
 
@@ -84,9 +84,9 @@ void checkpoint_free(struct checkpoint *c) {
     if (!c)
         return;
     struct buf *all[] = {&c->schema, &c->cursor,      &c->system_identifier, &c->row_owner,
-                         &c->saving, &c->retained[0], &c->retained[1],       &c->retained[2]};
+                         &c->saving, &c->retained[0], &c->retained[1], &c->retained[2]};
     checkpoint_sql_done(&c->sql);
-    checkpoint_look_done(&c->look);
+    tables_look_done(&c->look);
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     free(c->forwarder);
@@ -231,7 +231,7 @@ int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *co
 
 static int look(struct checkpoint *c, int64_t now_us) {
     struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(checkpoint_sql_columns))};
-    checkpoint_look_begin(&c->look);
+    tables_look_clear(&c->look);
     return start(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
 }
 
@@ -241,7 +241,7 @@ int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
 }
 
 static int make(struct checkpoint *c, int64_t now_us) {
-    CLEANUP(buf_done) struct buf sql = BUF_INIT(SQL_MAX_BYTES);
+    CLEANUP(buf_done) struct buf sql = BUF_INIT(SCHEMA_SQL_MAX_BYTES);
     int r = checkpoint_add_schema_sql(span_of(c->schema_name), SPAN_ABSENT, SPAN_ABSENT, &sql);
     if (r == 0)
         r = buf_terminate(&sql);
@@ -297,7 +297,7 @@ static int read_answer(struct checkpoint *c) {
     c->any_row = true;
     switch (c->task) {
     case TASK_LOOK:
-        checkpoint_look_at(&c->look, c->keep);
+        tables_look_read(&c->look, c->keep, c->schema.data);
         return 0;
     case TASK_PEEK:
     case TASK_LOAD:
@@ -338,14 +338,14 @@ static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, str
 
 /* Positions and transaction ids mean nothing in another cluster. */
 static bool is_foreign(struct checkpoint *c) {
-    if (!c->has_row || span_is(c->row.system_identifier, c->look.identifier))
+    if (!c->has_row || span_is(c->row.system_identifier, c->look.server_identifier))
         return false;
-    checkpoint_look_miss(&c->look,
-                         "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this "
-                         "server's %s); after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded "
-                         "--reason TEXT; after a dump and restore: penstock rebase %s --position N --reason TEXT, N the last "
-                         "position that counts as sent", c->forwarder, SPAN_ARGS(c->row.system_identifier), c->look.identifier, c->forwarder,
-                         c->forwarder);
+    tables_look_miss(&c->look,
+                     "the checkpoint row of forwarder '%s' belongs to another cluster (its system identifier is %.*s, this "
+                     "server's %s); after pg_upgrade, which carries transaction ids over: penstock rebase %s --upgraded --reason "
+                     "TEXT; after a dump and restore: penstock rebase %s --position N --reason TEXT, N the last position that "
+                     "counts as sent",
+                     c->forwarder, SPAN_ARGS(c->row.system_identifier), c->look.server_identifier, c->forwarder, c->forwarder);
     c->has_row = false;
     return true;
 }

@@ -29,7 +29,6 @@ struct kafka {
     struct backoff backoff;
     int64_t next_attempt_us;
     struct error down; /* why it is not connected */
-    int64_t up_since_us;
     bool was_up;
     bool rebuilding; /* the instance has ended by plan, and nothing is wrong with the connection */
     uint64_t reconnects;
@@ -126,14 +125,13 @@ static void go_down(struct kafka *k, int64_t now_us, const struct error *why) {
     k->next_attempt_us = now_us;
     if (k->rebuilding)
         return;
-    if (now_us - k->up_since_us >= STEADY_US)
+    if (now_us - k->session.up_since_us >= STEADY_US)
         backoff_reset(&k->backoff);
     plan_attempt(k, now_us);
 }
 
 static void come_up(struct kafka *k, int64_t now_us, struct kafka_producer *producer) {
-    kafka_session_up(&k->session, producer);
-    k->up_since_us = now_us;
+    kafka_session_up(&k->session, now_us, producer);
     k->rebuilding = false;
     k->reconnects += k->was_up;
     k->was_up = true;

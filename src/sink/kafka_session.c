@@ -16,6 +16,8 @@
 #define PATIENCE_MOST_US (500 * CLOCK_US_PER_MS)
 /* And for one that has its share of what may be in flight: it stands when it has confirmed nothing for so long. */
 #define STANDS_US CLOCK_US_PER_S
+/* A broker that restarts, or that has closed an idle connection, may be back at once. */
+#define AWAY_US CLOCK_US_PER_S
 
 int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) {
     *s = (struct kafka_session){
@@ -43,7 +45,7 @@ bool kafka_session_is_up(const struct kafka_session *s) {
     return s->producer != NULL;
 }
 
-void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) {
+void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_producer *producer) {
     ASSERT(!kafka_session_is_up(s));
     ASSERT(kafka_tokens_open(s->tokens) == 0);
     s->producer = producer;
@@ -51,6 +53,8 @@ void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer) 
     s->failing = s->stalled = s->unwanted = s->gated = s->planned = false;
     s->failed = 0;
     s->patience_us = PATIENCE_MOST_US;
+    s->away_since_us = CLOCK_NEVER;
+    s->up_since_us = now_us;
     kafka_suspects_reset(&s->suspects);
     kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
@@ -151,6 +155,7 @@ static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int
     kafka_tokens_confirm(s->tokens, tag);
     s->word.class = ERROR_NONE;
     s->unwanted = false;
+    s->away_since_us = CLOCK_NEVER;
     if (s->suspects.single)
         on_success_single(s, m, now_us);
 }
@@ -181,6 +186,11 @@ static void on_error(struct kafka_session *s, rd_kafka_event_t *event, int64_t n
     const char *text = rd_kafka_event_error_string(event);
     if (rd_kafka_event_error_is_fatal(event) || rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL)
         return fail_for_good(s, now_us, text);
+    if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+        s->away_since_us = s->away_since_us == CLOCK_NEVER ? now_us : s->away_since_us;
+        if (s->word.class != ERROR_NONE)
+            return; /* which says more */
+    }
     s->unwanted |= kafka_producer_unwanted(rd_kafka_event_error(event));
     error_set(&s->word, ERROR_RETRY, "%s", text);
 }
@@ -272,6 +282,17 @@ static void look_for_stall(struct kafka_session *s, int64_t now_us) {
         fail(s, now_us, "connecting anew", s->word.text);
 }
 
+static int64_t away_due_us(const struct kafka_session *s) {
+    bool waits = s->away_since_us != CLOCK_NEVER && kafka_tokens_open(s->tokens) == 0;
+    return waits ? s->away_since_us + AWAY_US : CLOCK_NEVER;
+}
+
+/* With nothing under way librdkafka has no reason to connect again, and nothing would show that it can't. */
+static void look_for_broker(struct kafka_session *s, int64_t now_us) {
+    if (now_us >= away_due_us(s))
+        fail(s, now_us, "no broker is reached", s->word.class == ERROR_NONE ? "all are down" : s->word.text);
+}
+
 static void look_for_topic(struct kafka_session *s, int64_t now_us) {
     struct span name = {s->awaited, s->awaited_len};
     if (name.len > 0 && kafka_topics_find(s->topics, name, now_us))
@@ -291,6 +312,7 @@ int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *re
     look_at_gate(s, now_us);
     read_events(s, now_us);
     look_for_stall(s, now_us);
+    look_for_broker(s, now_us);
     if (kafka_suspects_any(&s->suspects))
         kafka_suspects_describe(&s->suspects, s->search_reason, sizeof s->search_reason);
     kafka_burst_turn(&s->burst, kafka_tokens_open(s->tokens), now_us);
@@ -315,6 +337,8 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
     uint32_t place;
     int64_t due_us = s->stalled ? CLOCK_NEVER : stall_due_us(s, &place);
     int64_t burst_us = kafka_burst_deadline_us(&s->burst);
+    if (away_due_us(s) < due_us)
+        due_us = away_due_us(s);
     if (s->gated && s->gate_until_us < due_us)
         due_us = s->gate_until_us;
     return burst_us < due_us ? burst_us : due_us;
@@ -404,6 +428,10 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
         return SINK_E_REJECTED;
     default:
         break;
+    }
+    if (err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && topic->looked_us > s->up_since_us) {
+        plan(s, now_us, "a topic has more partitions than before", "librdkafka would notice it minutes later");
+        return SINK_E_BUSY;
     }
     int result = retry(topic->name, rd_kafka_err2str(err), reterr);
     if (kafka_suspects_blame(err) == KAFKA_BLAME_TOPIC)

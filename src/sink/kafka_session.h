@@ -20,6 +20,7 @@ struct kafka_session {
     const struct sink_options *options;
     struct kafka_topics *topics; /* borrowed */
     struct kafka_producer *producer; /* NULL: down */
+    int64_t up_since_us;
     bool more_to_read;
     struct kafka_burst burst;
 
@@ -45,6 +46,7 @@ struct kafka_session {
 
     bool stalled; /* the oldest token has waited for ack_timeout */
     int64_t stalled_since_us; /* when it was published */
+    int64_t away_since_us; /* no broker is reached; CLOCK_NEVER: one was since */
     bool unwanted;     /* the broker refuses our secrets, or its certificate can't be trusted */
     struct error word; /* librdkafka's last about what goes wrong; class ERROR_NONE: none */
     char stall_reason[2 * ERROR_TEXT_MAX];
@@ -58,7 +60,7 @@ struct kafka_session {
 int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) MUST_CHECK;
 void kafka_session_done(struct kafka_session *s); /* the instance is down */
 
-void kafka_session_up(struct kafka_session *s, struct kafka_producer *producer);
+void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_producer *producer);
 bool kafka_session_is_up(const struct kafka_session *s);
 /* Open tokens are lost; the instance is the caller's. */
 struct kafka_producer *kafka_session_down(struct kafka_session *s, const struct error *why) MUST_CHECK;

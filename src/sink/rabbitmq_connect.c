@@ -1,8 +1,6 @@
 /* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges */
 #include "sink/rabbitmq_connect.h"
 
-#include <amqp_ssl_socket.h>
-#include <amqp_tcp_socket.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>

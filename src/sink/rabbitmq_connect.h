@@ -2,10 +2,9 @@
 #ifndef PENSTOCK_SINK_RABBITMQ_CONNECT_H
 #define PENSTOCK_SINK_RABBITMQ_CONNECT_H
 
-#include <amqp.h>
-
 #include "base/dial.h"
 #include "base/span.h"
+#include "sink/rabbitmq_library.h"
 #include "sink/rabbitmq_options.h"
 #include "sink/rabbitmq_refusals.h"
 

@@ -2,9 +2,8 @@
 #ifndef PENSTOCK_SINK_RABBITMQ_FRAME_H
 #define PENSTOCK_SINK_RABBITMQ_FRAME_H
 
-#include <amqp.h>
-
 #include "base/buf.h"
+#include "sink/rabbitmq_library.h"
 #include "sink/rabbitmq_message.h"
 
 /* AMQP 0-9-1 4.2.3: type, channel and size before the payload, one octet behind. */

@@ -2,12 +2,12 @@
 #ifndef PENSTOCK_SINK_RABBITMQ_LINK_H
 #define PENSTOCK_SINK_RABBITMQ_LINK_H
 
-#include <amqp.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/guard.h"
+#include "sink/rabbitmq_library.h"
 #include "sink/rabbitmq_message.h"
 
 /* librabbitmq's own publish waits in poll(2) without end when the socket is

@@ -2,11 +2,10 @@
 #ifndef PENSTOCK_SINK_RABBITMQ_MESSAGE_H
 #define PENSTOCK_SINK_RABBITMQ_MESSAGE_H
 
-#include <amqp.h>
-
 #include "base/error.h"
 #include "event/binding.h"
 #include "event/destination.h"
+#include "sink/rabbitmq_library.h"
 
 #define RABBITMQ_TAG_HEADER "x-penstock-tag"
 

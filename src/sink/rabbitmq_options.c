@@ -1,8 +1,9 @@
 /* rabbitmq_options: what can be configured of a RabbitMQ connection and destination */
 #include "sink/rabbitmq_options.h"
 
-#include <amqp.h>
 #include <errno.h>
+
+#include "sink/rabbitmq_library.h"
 
 static int check_host(struct span text, struct error *reterr) {
     struct span host;

@@ -2,10 +2,9 @@
 #ifndef PENSTOCK_SINK_RABBITMQ_RETURNS_H
 #define PENSTOCK_SINK_RABBITMQ_RETURNS_H
 
-#include <amqp.h>
-
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "sink/rabbitmq_library.h"
 
 /* A return is basic.return, a header, and body frames up to the whole size,
  * then the ack of the same tag. The header names it; the body is let go. */

@@ -1,13 +1,12 @@
 /* bare: the library alone publishes what penstockd would: the yardstick of tests/bench/run */
-#include <amqp.h>
-#include <amqp_framing.h>
-#include <amqp_tcp_socket.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include "sink/rabbitmq_library.h"
 
 #define BODY_BYTES 500
 #define HEADERS 8

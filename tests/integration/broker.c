@@ -1,7 +1,6 @@
 /* broker: a private RabbitMQ, and what an administrator does with it, for the programs in this directory */
 #include "integration/broker.h"
 
-#include <amqp_tcp_socket.h>
 #include <check.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -2,11 +2,11 @@
 #ifndef PENSTOCK_TESTS_BROKER_H
 #define PENSTOCK_TESTS_BROKER_H
 
-#include <amqp.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/span.h"
+#include "sink/rabbitmq_library.h"
 
 /* Where the server is; set by broker_start. */
 struct broker {

@@ -15,6 +15,50 @@ class Kafka(KafkaStory):
         self.db.create_event_table()
 
 
+class Lowered(Kafka):
+    def lowered(self, connection=None, **topic_config):
+        """A daemon that has seen the topic at 100000 bytes; then it takes 5000, and one of 8000 events is larger."""
+        lowered = self.new_topic("lowered", 3, max_message_bytes=100000)
+        self.db.insert(id="0", type="a.b", streamid="first", streamversion=0)
+        c = self.configuration({"orders": self.forwarder(rules=[{"to": {"topic": lowered}}])})
+        c["connections"]["kafka"]["kafka"].update({"linger.ms": 20, **(connection or {})})
+        return lowered, c
+
+    def poison(self, lowered, c):
+        d = self.daemon(c, {"KAFKA_SECRET": "mallory-secret"})
+        self.receive(1, topic=lowered)
+        self.kafka.alter_topic(lowered, max_message_bytes=5000)
+        self.db.sql("""INSERT INTO event (id, type, streamid, streamversion, data)
+            SELECT i::text, 'a.b', 's' || i % 1000, i / 1000,
+                   json_build_object('x', repeat('y', CASE WHEN i = 4000 THEN 60000 ELSE 20 END))
+            FROM generate_series(1, 8000) s(i) ORDER BY s.i""")
+        good = 8001 - 5     # 4000, and what is behind it
+        began = time.monotonic()
+        records = self.receive(good, 60, topic=lowered)
+        took = time.monotonic() - began
+        self.assert_ordered(records)
+        self.assert_nothing_twice(records)
+        f = d.wait_state("held", seconds=20)
+        self.assertEqual((f["culprit"]["position"], f["counts"]["rejected"]), (4001, 1))
+        self.assertNotIn("disconnected", d.log())
+        return took, f["counts"]["reconnects"]
+
+    def test_one_message_over_a_lowered_limit_slows_nobody_down(self):
+        took, reconnects = self.poison(*self.lowered())
+        self.assertLess(took, 20)
+        self.assertLessEqual(reconnects, 2)
+
+    def test_without_the_right_to_see_the_limit_that_message_is_found_as_well(self):
+        mallory = {"bootstrap.servers": self.kafka.kafka_sasl_bootstrap, "security.protocol": "sasl_plaintext",
+                   "sasl.mechanism": "PLAIN", "sasl.username": "mallory", "sasl.password": {"env": "KAFKA_SECRET"}}
+        lowered, c = self.lowered(mallory)
+        for operation in ("Describe", "Write"):
+            self.kafka.acl("--add", "--allow-principal", "User:mallory", "--topic", lowered, "--operation", operation)
+        took, reconnects = self.poison(lowered, c)
+        self.assertLess(took, 40)
+        self.assertLessEqual(reconnects, 8)
+
+
 class Topics(Kafka):
     def test_a_missing_topic_is_reported_and_found_when_it_is_made(self):
         name = self.topic_name("later")
@@ -133,6 +177,24 @@ class Topics(Kafka):
         f = d.wait_state("held")
         self.assertEqual((f["culprit"]["position"], f["counts"]["rejected"]), (501, 3))
         self.assert_nothing_twice(records)
+
+    def test_an_event_is_rejected_only_by_what_the_topic_takes_now(self):
+        small = self.new_topic("small", max_message_bytes=10000)
+        d = self.daemon_for(rules=[{"to": {"topic": small}}])
+        d.wait_state("idle")
+        time.sleep(3)  # what is known is that old
+        self.kafka.alter_topic(small, max_message_bytes=100000)
+        self.db.insert(id="large", type="a.b", streamid="b", data={"x": "y" * 20000})
+        self.assertEqual(self.receive_ids(1, topic=small), ["large"])
+        d.wait_state("idle")
+
+    def test_a_partition_that_is_added_is_found_by_the_event_that_goes_there(self):
+        self.db.insert(id="1", type="a.b", streamid="a")
+        d = self.daemon_for(rules=[{"to": {"topic": self.topic, "partition": 3}}])
+        d.wait_state("held")
+        self.kafka.topics.add_partitions(self.topic, 4)
+        self.assertEqual(self.receive_ids(1), ["1"])
+        d.wait_state("idle")
 
     def test_a_partition_that_the_topic_does_not_have_is_said(self):
         self.db.insert(id="1", type="a.b", streamid="a")

@@ -79,13 +79,18 @@ void oracle_saved(struct world *w, const struct postgres_place *was) {
     }
 }
 
-void oracle_stopped(struct world *w) {
+bool oracle_stopped(struct world *w) {
+    bool all = true;
     struct postgres_place is;
     postgres_read_place(w->pg.checkpoint, &w->pg.gaps, &is);
-    for (uint32_t i = 0; i < w->pg.row_count; i++)
-        if (!w->pg.rows[i].foreign && postgres_exists(&w->pg, i) && !postgres_is_behind(&w->pg, &is, i) &&
-            !(is.by_gaps && w->pg.rows[i].early)) /* in a gap that is looked at now and then */
+    for (uint32_t i = 0; i < w->pg.row_count; i++) {
+        if (w->pg.rows[i].foreign || !postgres_exists(&w->pg, i) || postgres_is_behind(&w->pg, &is, i))
+            continue;
+        all = false;
+        if (!is.by_gaps || !w->pg.rows[i].early) /* else in a gap that is looked at now and then */
             blame(w, "after a clean stop the checkpoint is not past row %" PRIu32, i);
+    }
+    return all;
 }
 
 void oracle_finished_early(struct world *w, const struct flow_view *view) {

@@ -9,8 +9,9 @@
 void oracle_stored(struct world *w, uint32_t row, uint16_t destination);
 /* The checkpoint row was written; `was` stood there (NULL: nothing): G4, and never backward. */
 void oracle_saved(struct world *w, const struct postgres_place *was);
-/* A clean stop at rest: the checkpoint is past every row. */
-void oracle_stopped(struct world *w);
+/* A clean stop at rest: the checkpoint is past every row; false: but for some in
+ * gaps that are looked at now and then. */
+bool oracle_stopped(struct world *w);
 /* It stopped before its deadline: nothing was left to wait for (G11). */
 void oracle_finished_early(struct world *w, const struct flow_view *view);
 /* After every step: the cores' own invariants, and G9. */

@@ -490,10 +490,9 @@ static void stop_and_start(struct world *w) {
     for (uint32_t i = 0; i < CALM_ROUNDS_MAX && w->daemon.running && !w->broken[0]; i++)
         go_round(w);
     bool clean = w->daemon.reloads == reloads; /* else a save of before came in between */
-    if (clean)
-        oracle_stopped(w);
+    bool all = clean && oracle_stopped(w); /* else what is repeated may be what a kill of before left behind */
     come_to_rest(w);
-    if (clean && w->repeats > repeats)
+    if (all && w->repeats > repeats)
         oracle_blame_repeats(w);
 }
 

@@ -456,7 +456,10 @@ START_TEST(the_example_with_all_its_keys_set_loads_too) {
     read_file(EXAMPLE, &text);
     set_unset_keys(&text);
     ck_assert_msg(load(buf_span(&text)) == 0, "%s", first_finding());
-    ck_assert_str_eq(first_finding(), "");
+    enum diag_level level;
+    const char *finding;
+    for (size_t i = 0; (finding = diag_text(diag, i, &level)) != NULL; i++) /* the machine has no such files */
+        ck_assert_msg(strstr(finding, ".location: /etc/") && strstr(finding, "can't be read"), "%s", finding);
 }
 END_TEST
 

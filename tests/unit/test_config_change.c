@@ -39,7 +39,7 @@ static const char usual[] = "connections:\n"
                             "    sink: {connection: rabbit}\n"
                             "    rules: [{filter: {exact: {type: t}}, to: {exchange: e, routing_key: k}}]\n"
                             "  copies:\n"
-                            "    source: {connection: db, table: event}\n"
+                            "    source: {connection: db, table: event, mode: snapshot}\n"
                             "    sink: {connection: kafka}\n"
                             "    rules: [{to: {topic: e}}]\n"
                             "health: {max_age: 60s}\n"
@@ -151,6 +151,11 @@ START_TEST(what_would_lose_the_place_is_a_finding) {
     expect_finding("table: event", "table: event, columns: {position: n}",
                    "source.columns.position was not given and is n");
     expect_finding("table: event", "table: event, columns: {transaction_id: x}", "source.columns.transaction_id");
+    expect_finding("  copies:\n    source: {connection: db, table: event, mode: snapshot}",
+                   "  copies:\n    source: {connection: db, table: event, mode: gaps}",
+                   "forwarder copies: source.mode was snapshot and is gaps");
+    expect_finding("  copies:\n    source: {connection: db, table: event, mode: snapshot}",
+                   "  copies:\n    source: {connection: db, table: event}", NULL);
     expect_finding("schema: penstock", "schema: other", "checkpoint.schema was penstock and is other");
     expect_finding("/run/a", "/run/b", "status.socket was /run/a and is /run/b");
 }

@@ -321,6 +321,7 @@ END_TEST
 /* A poison event: in a batch of its own it is refused, and with others the batch is. The mock
  * can't look into a batch; so one fails, and then the poison, which goes when nothing else is under way. */
 static uint32_t poison;
+static char poison_reason[ERROR_TEXT_MAX];
 
 static void answer_all(struct rig *r) {
     rig_until(r, rig_all_answered, 10, "answered");
@@ -336,6 +337,8 @@ static void refuse_poison_alone(struct kafka_drive *d, uint32_t i) {
     }
     if (i == poison || d->state[poison] == FLYING)
         answer_all(&d->rig);
+    if (d->state[poison] == FLYING)
+        snprintf(poison_reason, sizeof poison_reason, "%s", d->rig.reason);
     if (i == poison && !refused) {
         refused = true;
         rd_kafka_mock_push_request_errors(d->kafka->mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
@@ -352,7 +355,7 @@ START_TEST(of_a_batch_that_is_refused_exactly_the_one_that_fails_alone_is_reject
     ck_assert_uint_gt(drive.lost, 1);
     ck_assert_uint_eq(drive.rejected, 1);
     ck_assert_int_eq(drive.state[poison], REJECTED);
-    ck_assert_ptr_nonnull(strstr(drive.rig.reason, "MSG_SIZE_TOO_LARGE"));
+    ck_assert_ptr_nonnull(strstr(poison_reason, "MSG_SIZE_TOO_LARGE"));
     kafka_drive_check(&drive);
     kafka_drive_close(&drive);
 }
@@ -457,6 +460,24 @@ START_TEST(a_broker_that_is_away_is_a_stall_and_then_it_goes_on) {
     ck_assert(!is_blocked(&drive.rig));
     ck_assert_uint_eq(drive.confirmed, drive.events);
     kafka_drive_check(&drive);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+static bool is_down(const struct rig *r) {
+    return !rig_connected(r);
+}
+
+START_TEST(a_broker_that_goes_away_while_nothing_is_under_way_is_noticed) {
+    kafka_drive_open(&drive, &kafka, 10, 1);
+    kafka_drive_finish(&drive, 20);
+    rd_kafka_mock_broker_set_down(kafka.mock, 1);
+    rig_until(&drive.rig, is_down, 10, "down");
+    struct sink_view view;
+    drive.rig.sink->kind->view(drive.rig.sink, &view);
+    ck_assert_ptr_nonnull(view.down_reason);
+    rd_kafka_mock_broker_set_up(kafka.mock, 1);
+    rig_until(&drive.rig, rig_connected, 30, "connected");
     kafka_drive_close(&drive);
 }
 END_TEST
@@ -595,6 +616,7 @@ int main(void) {
     tcase_add_test(cases, of_a_batch_that_is_refused_exactly_the_one_that_fails_alone_is_rejected);
     tcase_add_loop_test(cases, a_fatal_error_makes_a_new_instance_and_everything_goes_again, 0, (int)ARRAY_LENGTH(fatal));
     tcase_add_test(cases, a_broker_that_is_away_is_a_stall_and_then_it_goes_on);
+    tcase_add_test(cases, a_broker_that_goes_away_while_nothing_is_under_way_is_noticed);
     tcase_add_test(cases, without_a_broker_it_says_why_and_comes_up_when_there_is_one);
     tcase_add_test(cases, a_broker_that_is_far_is_reached);
     tcase_add_loop_test(cases, close_and_renew_do_not_wait_for_a_broker_that_hangs, 0, 2);

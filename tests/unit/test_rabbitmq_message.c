@@ -264,10 +264,12 @@ END_TEST
 
 START_TEST(a_certificate_needs_its_key) {
     struct rabbitmq_connection c = {.tls_cert_file = (char *)"cert.pem"};
-    ck_assert_int_eq(rabbitmq_connection_check(&c, &error), -EINVAL);
+    const char *key = NULL;
+    ck_assert_int_eq(rabbitmq_connection_check(&c, &key, &error), -EINVAL);
+    ck_assert_str_eq(key, "tls.cert_file");
     ck_assert_ptr_nonnull(strstr(error.text, "tls.key_file"));
     c.tls_key_file = (char *)"key.pem";
-    ck_assert_int_eq(rabbitmq_connection_check(&c, &error), 0);
+    ck_assert_int_eq(rabbitmq_connection_check(&c, &key, &error), 0);
 }
 END_TEST
 
