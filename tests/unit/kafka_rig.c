@@ -2,7 +2,9 @@
 #include "unit/kafka_rig.h"
 
 #include <check.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 
@@ -15,6 +17,13 @@ void kafka_rig_set(struct kafka_rig *k, const char *name, const char *value) {
         .name = (char *)(uintptr_t)name,
         .value = {.kind = SECRET_INLINE, .value = (char *)(uintptr_t)value},
     };
+}
+
+/* proc(5): a directory for each. */
+static uint64_t count_threads(void) {
+    struct stat tasks;
+    ck_assert_int_eq(stat("/proc/self/task", &tasks), 0);
+    return (uint64_t)tasks.st_nlink - 2;
 }
 
 void kafka_rig_open(struct kafka_rig *k, int brokers, uint32_t in_flight) {
@@ -43,9 +52,13 @@ void kafka_rig_open(struct kafka_rig *k, int brokers, uint32_t in_flight) {
         .destination = &k->destination,
         .in_flight = in_flight,
     };
+    k->threads = count_threads();
 }
 
 void kafka_rig_close(struct kafka_rig *k) {
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    while (count_threads() > k->threads && clock_now_us() < deadline_us)
+        poll(NULL, 0, 10);
     destination_done(&k->destination);
     rd_kafka_mock_cluster_destroy(k->mock);
     rd_kafka_destroy(k->handle);

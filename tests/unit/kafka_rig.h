@@ -23,9 +23,11 @@ struct kafka_rig {
     struct kafka_destination own; /* the destination's options */
     struct destination destination;
     struct contract contract;
+    uint64_t threads; /* without a sink's */
 };
 
 void kafka_rig_open(struct kafka_rig *k, int brokers, uint32_t in_flight);
+/* Waits for what a sink doesn't wait for: the end of the library's threads. */
 void kafka_rig_close(struct kafka_rig *k);
 /* One more property of the connection. */
 void kafka_rig_set(struct kafka_rig *k, const char *name, const char *value);
