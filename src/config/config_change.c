@@ -52,9 +52,16 @@ static void check_place(const struct config_forwarder *old, const struct config_
                      new->name, kept[i].key, shown(kept[i].old), shown(kept[i].new), kept[i].way);
 }
 
+static const char *socket_mode_of(const struct config *c) {
+    return c->status_socket_owner_only ? "0600" : "0660";
+}
+
 static void check_daemon(const struct config *old, const struct config *new, struct diag_place place, struct diag *diag) {
     const struct kept kept[] = {
         {.key = "status.socket", .old = old->status_socket, .new = new->status_socket},
+        {.key = "status.mode", .old = socket_mode_of(old), .new = socket_mode_of(new)},
+        {.key = "status.group", .old = old->status_group, .new = new->status_group},
+        {.key = "status.metrics", .old = old->status_metrics, .new = new->status_metrics},
         {.key = "status.group", .old = old->status_group, .new = new->status_group},
         {.key = "status.metrics", .old = old->status_metrics, .new = new->status_metrics},
         {.key = "checkpoint.schema", .old = old->checkpoint_schema, .new = new->checkpoint_schema},
