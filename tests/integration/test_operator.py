@@ -223,6 +223,19 @@ class Skip(Operator):
         d.wait_state("idle")
         self.assertEqual(len(self.journal()), 1)
 
+    def test_the_answer_waits_for_a_save_that_is_slow(self):
+        d = self.daemon_with_poison()
+        self.db.sql("""CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+                       $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$""")
+        self.db.sql("CREATE TRIGGER slow BEFORE UPDATE OF cursor ON penstock.checkpoint FOR EACH ROW EXECUTE FUNCTION slow()")
+        self.done(d, *self.skip())
+        d.kill()
+        self.db.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'penstock/%%'")
+        self.db.sql("DROP TRIGGER slow ON penstock.checkpoint")
+        d.start()
+        d.wait_state("idle")
+        self.assertEqual(len(self.journal()), 1)
+
     def test_kill_9_before_the_answer_skips_nothing_that_is_not_written_down(self):
         for moment in range(6):
             with self.subTest(moment):
