@@ -281,9 +281,9 @@ size_t fleet_copy_stats(const struct fleet *f, struct forwarder_stats *stats, si
     return count;
 }
 
-int fleet_command(const struct fleet *f, size_t which, const struct mail *mail) {
-    for (size_t i = 0; i < f->count; i++)
-        if (f->members[i]->forwarder && which-- == 0)
-            return forwarder_command(f->members[i]->forwarder, mail);
-    return -ENOENT;
+int fleet_command(const struct fleet *f, const char *name, const struct mail *mail) {
+    for (size_t i = 0; i < fleet_count(f); i++)
+        if (strcmp(fleet_name(f, i), name) == 0)
+            return fleet_forwarder(f, i) ? forwarder_command(fleet_forwarder(f, i), mail) : -EAGAIN;
+    return FORWARDER_E_NOBODY;
 }

@@ -47,7 +47,7 @@ struct forwarder *fleet_forwarder(const struct fleet *f, size_t i);
 const char *fleet_name(const struct fleet *f, size_t i);
 /* At most max; how many. */
 size_t fleet_copy_stats(const struct fleet *f, struct forwarder_stats *stats, size_t max);
-/* Posts it to the forwarder of which fleet_copy_stats filled stats[which] just now. As forwarder_command. */
-int fleet_command(const struct fleet *f, size_t which, const struct mail *mail) MUST_CHECK;
+/* To the forwarder of that name, if it runs: as forwarder_command. FORWARDER_E_NOBODY: there is none. */
+int fleet_command(const struct fleet *f, const char *name, const struct mail *mail) MUST_CHECK;
 
 #endif

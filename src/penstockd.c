@@ -327,9 +327,9 @@ static size_t collect_stats(void *context, struct forwarder_stats *stats, size_t
     return fleet_copy_stats(d->fleet, stats, max);
 }
 
-static int hand_over_command(void *context, size_t which, const struct mail *mail) {
+static int hand_over_command(void *context, const char *forwarder, const struct mail *mail) {
     struct daemon *d = context;
-    return fleet_command(d->fleet, which, mail);
+    return fleet_command(d->fleet, forwarder, mail);
 }
 
 static int start_server(struct daemon *d) {

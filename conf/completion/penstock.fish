@@ -35,6 +35,6 @@ complete -c penstock -n '__fish_seen_subcommand_from schema' -l existing -d 'the
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l position -r -d 'its position column'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l listen -r -d 'notify this channel'
 complete -c penstock -n '__fish_seen_subcommand_from rebase' -a '(__penstock_forwarders)'
-complete -c penstock -n '__fish_seen_subcommand_from rebase' -l position -r -d 'the first position to send'
+complete -c penstock -n '__fish_seen_subcommand_from rebase' -l position -r -d 'the last position that counts as sent'
 complete -c penstock -n '__fish_seen_subcommand_from rebase' -l upgraded -d 'the cluster was upgraded'
 complete -c penstock -n '__fish_seen_subcommand_from rebase' -l reason -r -d 'why, for the journal'

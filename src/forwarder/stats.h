@@ -54,6 +54,8 @@ struct forwarder_times {
     struct histogram delivery; /* the row's recorded time until the confirm, for each destination */
 };
 
+#define FORWARDER_E_NOBODY 1 /* there is no forwarder of that name */
+
 /* To an operator's command. */
 enum forwarder_verdict { FORWARDER_DONE, FORWARDER_REFUSES, FORWARDER_CANNOT };
 struct forwarder_answer {

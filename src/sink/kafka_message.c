@@ -84,3 +84,22 @@ int kafka_message_build(struct kafka_message *m, const struct binding_options *b
     m->bytes = BATCH_BYTES + varint_bytes(record) + record;
     return m->bytes > max_message_bytes ? reject_size(m->bytes, max_message_bytes, reterr) : 0;
 }
+
+int kafka_message_check(const struct kafka_message *m, const struct kafka_topic *topic, struct error *reterr) {
+    int32_t least = m->partition == KAFKA_PARTITION_BY_KEY ? 0 : m->partition;
+    if (least >= topic->partitions) {
+        error_set(reterr, ERROR_RETRY, "topic %.*s has no partition %d", SPAN_ARGS(topic->name), least);
+        return KAFKA_MESSAGE_E_PARTITION;
+    }
+    if (topic->compacted && span_absent(m->key)) {
+        error_set(reterr, ERROR_PERMANENT, "topic %.*s is compacted: it takes no message without a key", SPAN_ARGS(topic->name));
+        return KAFKA_MESSAGE_E_REJECTED;
+    }
+    if (topic->max_message_bytes > 0 && m->bytes > (size_t)topic->max_message_bytes) {
+        error_set(reterr, ERROR_PERMANENT,
+                  "its message is %zu bytes with key and headers; topic %.*s takes %lld (max.message.bytes)", m->bytes,
+                  SPAN_ARGS(topic->name), (long long)topic->max_message_bytes);
+        return KAFKA_MESSAGE_E_REJECTED;
+    }
+    return 0;
+}

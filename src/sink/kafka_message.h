@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "event/binding.h"
 #include "event/destination.h"
+#include "sink/kafka_topics.h"
 
 /* Embedded; used again for each event, no allocation of ours in steady state.
  * What it points to is the event's, the destination's and its own; valid until
@@ -26,5 +27,11 @@ void kafka_message_done(struct kafka_message *m);
 /* `binding`: of the sink; a destination may have its own. 0; KAFKA_MESSAGE_E_REJECTED; -ENOMEM. */
 int kafka_message_build(struct kafka_message *m, const struct binding_options *binding, size_t max_message_bytes,
                         const struct event *e, const struct destination *d, struct error *reterr) MUST_CHECK;
+
+/* The topic has no such partition. */
+#define KAFKA_MESSAGE_E_PARTITION 2
+
+/* What the broker would say no to, and to the whole batch: KAFKA_MESSAGE_E_REJECTED, KAFKA_MESSAGE_E_PARTITION; *reterr. */
+int kafka_message_check(const struct kafka_message *m, const struct kafka_topic *topic, struct error *reterr) MUST_CHECK;
 
 #endif

@@ -384,31 +384,13 @@ static int build(struct kafka_session *s, const struct event *e, const struct de
     return result == KAFKA_MESSAGE_E_REJECTED ? SINK_E_REJECTED : result;
 }
 
-/* What the broker would say no to, and to the whole batch. */
-static int check_topic(const struct kafka_message *m, const struct kafka_topic *topic, struct error *reterr) {
-    int32_t least = m->partition == KAFKA_PARTITION_BY_KEY ? 0 : m->partition;
-    if (least >= topic->partitions) {
-        error_set(reterr, ERROR_RETRY, "topic %.*s has no partition %d", SPAN_ARGS(topic->name), least);
-        return SINK_E_RETRY;
-    }
-    if (topic->compacted && span_absent(m->key)) {
-        error_set(reterr, ERROR_PERMANENT, "topic %.*s is compacted: it takes no message without a key", SPAN_ARGS(topic->name));
-        return SINK_E_REJECTED;
-    }
-    if (topic->max_message_bytes > 0 && m->bytes > (size_t)topic->max_message_bytes) {
-        error_set(reterr, ERROR_PERMANENT,
-                  "its message is %zu bytes with key and headers; topic %.*s takes %lld (max.message.bytes)", m->bytes,
-                  SPAN_ARGS(topic->name), (long long)topic->max_message_bytes);
-        return SINK_E_REJECTED;
-    }
-    return 0;
-}
-
 /* The topic may have been altered since it was looked at. */
 static int check_fit(struct kafka_session *s, const struct kafka_topic *topic, int64_t now_us, struct error *reterr) {
-    int result = check_topic(&s->message, topic, reterr);
-    if (result == 0 || (result == SINK_E_REJECTED && now_us - topic->looked_us < KAFKA_TOPICS_STALE_US))
-        return result;
+    int result = kafka_message_check(&s->message, topic, reterr);
+    if (result == 0)
+        return 0;
+    if (result == KAFKA_MESSAGE_E_REJECTED && now_us - topic->looked_us < KAFKA_TOPICS_STALE_US)
+        return SINK_E_REJECTED;
     kafka_topics_review(s->topics, topic->name, now_us);
     reterr->class = ERROR_RETRY;
     return SINK_E_RETRY;

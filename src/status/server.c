@@ -29,7 +29,6 @@ struct pending {
     bool waits;
     struct door *door;
     size_t client; /* of the door's listener */
-    size_t which;  /* forwarder */
     int64_t deadline_us;
     struct request request;
 };
@@ -62,13 +61,13 @@ static bool is_read_only(const char *method) {
 /* Commands. --------------------------------------------------------------- */
 
 /* A free place; NULL with *ret_answer: none, or the forwarder has a command already. */
-static struct pending *find_place(struct server *s, size_t which, struct answer *ret_answer) {
+static struct pending *find_place(struct server *s, const char *forwarder, struct answer *ret_answer) {
     struct pending *place = NULL;
     for (size_t i = 0; i < COMMANDS_MAX; i++) {
         struct pending *p = &s->pending[i];
         if (!p->waits)
             place = p;
-        else if (p->which == which) {
+        else if (strcmp(p->request.forwarder, forwarder) == 0) {
             *ret_answer = answer_problem(503, "Another command to this forwarder is under way; try again.");
             return NULL;
         }
@@ -78,33 +77,20 @@ static struct pending *find_place(struct server *s, size_t which, struct answer 
     return place;
 }
 
-static bool find_forwarder(struct server *s, const char *name, size_t *ret_which) {
-    size_t count = collect(s);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(s->stats[i].name, name) != 0)
-            continue;
-        *ret_which = i;
-        return true;
-    }
-    return false;
-}
-
 /* true: it is with the forwarder. false: *ret_answer. */
 static bool hand_over(struct server *s, struct request *r, struct pending **ret_pending, struct answer *ret_answer) {
-    size_t which;
-    if (!find_forwarder(s, r->forwarder, &which)) {
-        *ret_answer = answer_problem(404, "There is no forwarder of that name; GET /status lists those there are.");
-        return false;
-    }
-    struct pending *p = find_place(s, which, ret_answer);
+    struct pending *p = find_place(s, r->forwarder, ret_answer);
     if (!p)
         return false;
     r->mail.command.number = ++s->commands;
-    if (s->options.command(s->options.context, which, &r->mail) < 0) {
+    int result = s->options.command(s->options.context, r->forwarder, &r->mail);
+    if (result == FORWARDER_E_NOBODY)
+        *ret_answer = answer_problem(404, "There is no forwarder of that name; GET /status lists those there are.");
+    else if (result < 0)
         *ret_answer = answer_problem(503, "The forwarder takes no command now; try again.");
+    if (result != 0)
         return false;
-    }
-    *p = (struct pending){.waits = true, .which = which, .deadline_us = clock_now_us() + SERVER_ANSWER_TIMEOUT_US, .request = *r};
+    *p = (struct pending){.waits = true, .deadline_us = clock_now_us() + SERVER_ANSWER_TIMEOUT_US, .request = *r};
     *ret_pending = p;
     return true;
 }
@@ -130,18 +116,25 @@ static void answer_pending(struct pending *p, struct answer answer) {
     listener_answer(p->door->listener, p->client, answer);
 }
 
+static const struct forwarder_answer *find_answer(struct server *s, size_t count, uint64_t number) {
+    for (size_t i = 0; i < count; i++)
+        if (s->stats[i].answer.number == number)
+            return &s->stats[i].answer;
+    return NULL;
+}
+
 /* Looks into the snapshots for answers. true: some are still to come. */
 static bool look_for_answers(struct server *s, int64_t now_us) {
-    bool collected = false, more = false;
-    for (size_t i = 0; i < COMMANDS_MAX; i++) {
+    bool any = false, more = false;
+    for (size_t i = 0; i < COMMANDS_MAX; i++)
+        any |= s->pending[i].waits;
+    size_t count = any ? collect(s) : 0;
+    for (size_t i = 0; any && i < COMMANDS_MAX; i++) {
         struct pending *p = &s->pending[i];
         if (!p->waits)
             continue;
-        if (!collected)
-            collect(s);
-        collected = true;
-        const struct forwarder_answer *answer = &s->stats[p->which].answer;
-        if (answer->number == p->request.mail.command.number)
+        const struct forwarder_answer *answer = find_answer(s, count, p->request.mail.command.number);
+        if (answer)
             answer_pending(p, request_answer(&p->request, answer));
         else if (now_us >= p->deadline_us)
             answer_pending(p, answer_problem(504, "The forwarder has not answered yet. Whether it was done, penstock status and "

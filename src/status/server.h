@@ -14,9 +14,9 @@ struct sd_event;
 /* How the server gets at the snapshots: main fills at most `max` and returns how many. */
 typedef size_t (*server_collect)(void *context, struct forwarder_stats *stats, size_t max);
 
-/* Hands a command over to forwarder number `which` of those that collect fills. 0;
- * negative errno: it takes none now. */
-typedef int (*server_command)(void *context, size_t which, const struct mail *mail);
+/* Hands a command over to the forwarder of that name. 0; FORWARDER_E_NOBODY: there
+ * is none; negative errno: it takes no command now. */
+typedef int (*server_command)(void *context, const char *forwarder, const struct mail *mail);
 
 struct server_options {
     struct socket_options socket;

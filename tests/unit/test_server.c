@@ -33,12 +33,35 @@ static size_t collect(void *context, struct forwarder_stats *stats, size_t max) 
     return told_count;
 }
 
+/* A forwarder that answers by its snapshot, at once or never. */
+static struct mail commanded;
+static size_t commands;
+static bool answers;
+static enum forwarder_verdict verdict;
+
+static int take_command(void *context, const char *forwarder, const struct mail *mail) {
+    ck_assert_ptr_eq(context, told);
+    if (strcmp(forwarder, "full") == 0)
+        return -ENOBUFS;
+    for (size_t i = 0; i < told_count; i++) {
+        if (strcmp(told[i].name, forwarder) != 0)
+            continue;
+        commanded = *mail;
+        commands++;
+        if (answers)
+            told[i].answer = (struct forwarder_answer){.number = mail->command.number, .verdict = verdict, .words = "as you say"};
+        return 0;
+    }
+    return FORWARDER_E_NOBODY;
+}
+
 static int start(struct error *reterr) {
     struct server_options options = {
         .socket = {path, mode, group},
         .metrics = metrics_address,
         .daemon = {.version = "0.1.0", .instance = "host:1", .started_wall_us = 1, .health_max_age_us = 60000000},
         .collect = collect,
+        .command = take_command,
         .context = told,
         .forwarders_max = FORWARDERS,
     };
@@ -57,6 +80,9 @@ static void set_up(void) {
     told[0].source_connected = told[1].source_connected = true;
     told_count = 2;
     server = NULL;
+    answers = true;
+    verdict = FORWARDER_DONE;
+    commands = 0;
     mode = 0660;
     group = metrics_address = NULL;
     ck_assert_int_ge(sd_event_new(&loop), 0);
@@ -175,8 +201,99 @@ START_TEST(what_there_is_not_is_a_problem) {
     expect(GET("/status/nobody"), 404, PROBLEM);
     expect(GET("/status/%ff%00%0a\"x"), 404, PROBLEM);
     expect("POST /status HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", 405, "Allow: GET, HEAD\r\n");
-    expect("POST /forwarders/order-status/pause HTTP/1.1\r\nHost: p\r\nContent-Length: 2\r\n\r\n{}", 405, PROBLEM);
     expect("DELETE /status HTTP/1.1\r\nHost: p\r\n\r\n", 405, PROBLEM);
+}
+END_TEST
+
+#define POST(path, body) "POST " path " HTTP/1.0\r\nContent-Length: " body
+
+START_TEST(a_command_reaches_its_forwarder_and_its_answer_comes_back) {
+    started();
+    expect(POST("/forwarders/two%20words/skip", "32\r\n\r\n{\"position\": 7, \"reason\": \"why\"}"), 200, JSON);
+    ck_assert_int_eq(commanded.kind, MAIL_SKIP);
+    ck_assert_int_eq(commanded.command.position, 7);
+    ck_assert_str_eq(commanded.command.reason, "why");
+    char who[64];
+    snprintf(who, sizeof who, "(uid %d, pid %d)", (int)getuid(), (int)getpid());
+    ck_assert_str_eq(commanded.command.who, who);
+    ck_assert_uint_ne(commanded.command.number, 0);
+    verdict = FORWARDER_REFUSES;
+    expect(POST("/forwarders/order-status/pause", "0\r\n\r\n"), 409, PROBLEM);
+    ck_assert_int_eq(commanded.kind, MAIL_PAUSE);
+    verdict = FORWARDER_CANNOT;
+    expect(POST("/forwarders/order-status/resume", "16\r\n\r\n{\"who\": \"alice\"}"), 503, PROBLEM);
+    ck_assert_int_eq(commanded.kind, MAIL_RESUME);
+    ck_assert_uint_eq(strncmp(commanded.command.who, "alice (uid ", 11), 0);
+    ck_assert_uint_eq(commands, 3);
+}
+END_TEST
+
+START_TEST(a_command_that_makes_no_sense_reaches_nobody) {
+    started();
+    expect(POST("/forwarders/nobody/pause", "0\r\n\r\n"), 404, PROBLEM);
+    expect(POST("/forwarders/full/pause", "0\r\n\r\n"), 503, PROBLEM);
+    expect(POST("/forwarders/order-status/stop", "0\r\n\r\n"), 404, PROBLEM);
+    expect(POST("/forwarders/order-status", "0\r\n\r\n"), 404, PROBLEM);
+    expect(POST("/forwarders//pause", "0\r\n\r\n"), 404, PROBLEM);
+    expect(POST("/forwarders/order-status/pause", "2\r\n\r\n[]"), 400, PROBLEM);
+    expect(POST("/forwarders/order-status/pause", "1\r\n\r\n{"), 400, PROBLEM);
+    expect(POST("/forwarders/order-status/pause", "10\r\n\r\n{\"who\": 5}"), 400, PROBLEM);
+    expect(POST("/forwarders/order-status/skip", "0\r\n\r\n"), 400, PROBLEM);
+    expect(POST("/forwarders/order-status/skip", "15\r\n\r\n{\"position\": 1}"), 400, PROBLEM);
+    expect(GET("/forwarders/order-status/pause"), 405, "Allow: POST\r\n");
+    ck_assert_uint_eq(commands, 0);
+}
+END_TEST
+
+START_TEST(a_forwarder_that_says_nothing_holds_up_its_command_alone) {
+    started();
+    answers = false;
+    CLEANUP(cleanup_close) int waiting = connected();
+    put_bytes(waiting, POST("/forwarders/order-status/pause", "0\r\n\r\n"));
+    int64_t begin_us = clock_now_us();
+    while (commands == 0)
+        turn();
+    expect(POST("/forwarders/order-status/resume", "0\r\n\r\n"), 503, PROBLEM);
+    ck_assert_uint_eq(commands, 1);
+    answers = true;
+    expect(POST("/forwarders/two%20words/pause", "0\r\n\r\n"), 200, JSON);
+    expect(GET("/status"), 200, JSON);
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ck_assert(read_to_end(waiting, &b, 10000000));
+    ck_assert_int_eq(status_of(&b), 504);
+    ck_assert_int_ge(clock_now_us() - begin_us, SERVER_ANSWER_TIMEOUT_US - 100000);
+    ck_assert_int_lt(clock_now_us() - begin_us, LISTENER_CLIENT_TIMEOUT_US);
+    expect(POST("/forwarders/order-status/resume", "0\r\n\r\n"), 200, JSON);
+}
+END_TEST
+
+START_TEST(whoever_goes_before_the_answer_leaves_nothing_behind) {
+    started();
+    answers = false;
+    int fd = connected();
+    put_bytes(fd, POST("/forwarders/order-status/pause", "0\r\n\r\n"));
+    while (commands == 0)
+        turn();
+    close(fd);
+    told[0].answer = (struct forwarder_answer){.number = commanded.command.number, .words = "late"};
+    answers = true;
+    for (int i = 0; i < 20; i++)
+        expect(POST("/forwarders/order-status/pause", "0\r\n\r\n"), 200, JSON);
+}
+END_TEST
+
+START_TEST(a_stop_answers_whoever_waits) {
+    started();
+    answers = false;
+    CLEANUP(cleanup_close) int fd = connected();
+    put_bytes(fd, POST("/forwarders/order-status/pause", "0\r\n\r\n"));
+    while (commands == 0)
+        turn();
+    server_stop(server);
+    server = NULL;
+    CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+    ck_assert(read_to_end(fd, &b, 1000000));
+    ck_assert_int_eq(status_of(&b), 503);
 }
 END_TEST
 
@@ -600,6 +717,11 @@ int main(void) {
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, each_document_has_its_path);
     tcase_add_test(cases, what_there_is_not_is_a_problem);
+    tcase_add_test(cases, a_command_reaches_its_forwarder_and_its_answer_comes_back);
+    tcase_add_test(cases, a_command_that_makes_no_sense_reaches_nobody);
+    tcase_add_test(cases, a_forwarder_that_says_nothing_holds_up_its_command_alone);
+    tcase_add_test(cases, whoever_goes_before_the_answer_leaves_nothing_behind);
+    tcase_add_test(cases, a_stop_answers_whoever_waits);
     tcase_add_test(cases, head_has_the_header_alone);
     tcase_add_test(cases, health_and_readiness_are_statuses);
     tcase_add_test(cases, no_forwarders_is_an_answer_too);
