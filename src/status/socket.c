@@ -122,7 +122,8 @@ static int bind_and_listen(int fd, const struct sockaddr_un *address, const stru
         return fail(reterr, s->path, "can't look at it");
     s->device = status.st_dev;
     s->inode = status.st_ino;
-    if (lchown(s->path, (uid_t)-1, gid) < 0)
+    /* A hardened service may not even call it (SystemCallFilter= of its unit). */
+    if (o->group && status.st_gid != gid && lchown(s->path, (uid_t)-1, gid) < 0)
         return fail(reterr, s->path, "can't give it to status.group (its members may, or root)");
     if (chmod(s->path, o->mode) < 0)
         return fail(reterr, s->path, "can't set its mode");
