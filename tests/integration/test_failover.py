@@ -19,12 +19,12 @@ class Failover(Case):
     def setUp(self):
         super().setUp()
         self.bin = sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1]
-        self.primary = self.server("primary")
+        self.primary = self.server_called("primary")
         self.db = Database(self.primary, "shop_events")
         self.addCleanup(self.db.close)
         self.db.create_event_table()
 
-    def server(self, name):
+    def server_called(self, name):
         p = Postgres(os.path.join(self.directory, name))
         self.addCleanup(p.clean)
         p.start()
@@ -42,7 +42,7 @@ class Failover(Case):
 
     def standby(self):
         """Streams from the primary, and has come as far as it."""
-        s = self.server("standby")
+        s = self.server_called("standby")
         s.stop()
         data = self.data(s)
         shutil.rmtree(data)
