@@ -14,7 +14,7 @@
 #include "event/media.h"
 
 /* As the configuration calls them. */
-static const char *const ROLE_NAMES[] = {
+static const char *const ROLE_KEYS[] = {
     [ROW_POSITION] = "position",
     [ROW_ID] = "id",
     [ROW_SOURCE] = "source",
@@ -29,9 +29,13 @@ static const char *const ROLE_NAMES[] = {
     [ROW_STREAM_VERSION] = "stream_version",
     [ROW_RECORDED] = "recorded",
     [ROW_EXTENSIONS] = "extensions",
-    [ROW_EXTENSION] = "extension",
+    [ROW_EXTENSION] = "extensions",
 };
-_Static_assert(ARRAY_LENGTH(ROLE_NAMES) == ROW_ROLE_COUNT, "a name for each role");
+_Static_assert(ARRAY_LENGTH(ROLE_KEYS) == ROW_ROLE_COUNT, "a key for each role");
+
+const char *row_role_key(enum row_role role) {
+    return ROLE_KEYS[role];
+}
 
 static const struct span STREAMID = SPAN_LITERAL("streamid");
 static const struct span STREAMVERSION = SPAN_LITERAL("streamversion");
@@ -78,7 +82,7 @@ static int unless_too_large(struct passage *p, int r) {
 }
 
 static int reject_column(struct passage *p, enum row_role role, const char *fault) {
-    return reject(p, "column %s %s", ROLE_NAMES[role], fault);
+    return reject(p, "column %s %s", ROLE_KEYS[role], fault);
 }
 
 static int reject_extension(struct passage *p, struct span name, const char *fault) {

@@ -24,6 +24,8 @@ enum row_role {
     ROW_EXTENSION,  /* one mapped column; the name stands in the column */
     ROW_ROLE_COUNT
 };
+/* Its key below columns: in the configuration. */
+const char *row_role_key(enum row_role role);
 
 /* The binary forms that the source asks PostgreSQL for; what is none of these is cast to text in SQL. */
 enum row_form {

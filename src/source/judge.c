@@ -87,24 +87,7 @@ void judge_relation(struct judge *j, const struct judge_relation *r) {
 /* Its columns. -------------------------------------------------------------- */
 
 static const char *key_of(const struct table_column *c) {
-    static const char *const keys[] = {
-        [ROW_POSITION] = "position",
-        [ROW_ID] = "id",
-        [ROW_SOURCE] = "source",
-        [ROW_TYPE] = "type",
-        [ROW_DATA] = "data",
-        [ROW_SUBJECT] = "subject",
-        [ROW_TIME] = "time",
-        [ROW_DATACONTENTTYPE] = "datacontenttype",
-        [ROW_DATASCHEMA] = "dataschema",
-        [ROW_STREAM_ID] = "stream_id",
-        [ROW_STREAM_VERSION] = "stream_version",
-        [ROW_RECORDED] = "recorded",
-        [ROW_EXTENSIONS] = "extensions",
-        [ROW_EXTENSION] = "extensions",
-        [TABLE_TRANSACTION_ID] = "transaction_id",
-    };
-    return keys[c->role] ? keys[c->role] : "?";
+    return c->role == TABLE_TRANSACTION_ID ? "transaction_id" : row_role_key((enum row_role)c->role);
 }
 
 /* An index on a partitioned table can't be made concurrently. */

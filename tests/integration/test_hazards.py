@@ -31,6 +31,19 @@ class Hazard(Case):
         for statement in re.findall(STATEMENT, text):
             self.db.sql(statement)
 
+    def commit_late_below_a_rebase(self):
+        late = self.db.connect()
+        late.cursor().execute("INSERT INTO event (id, type) VALUES ('late', 'a.b')")
+        self.db.insert_many(10, streams=1)
+        d = self.daemon_for()
+        self.receive(10)
+        self.assertEqual(d.stop(), 0)
+        self.rebase(d, "--position", "1000", "--reason", "all of it was sent")
+        late.commit()
+        late.close()
+        d.start()
+        self.assertEqual(self.receive_ids(1), ["late"])
+
 
 class Clusters(Hazard):
     """Servers of their own, which are stopped, copied and replaced."""
@@ -227,17 +240,7 @@ class Rebase(Hazard):
         self.assertEqual(self.receive_ids(15), numbers(1, 10) + numbers(6, 10))
 
     def test_what_commits_later_at_a_lower_position_is_still_sent(self):
-        late = self.db.connect()
-        late.cursor().execute("INSERT INTO event (id, type) VALUES ('late', 'a.b')")
-        self.db.insert_many(10, streams=1)
-        d = self.daemon_for()
-        self.receive(10)
-        self.assertEqual(d.stop(), 0)
-        self.rebase(d, "--position", "1000", "--reason", "all of it was sent")
-        late.commit()
-        late.close()
-        d.start()
-        self.assertEqual(self.receive_ids(1), ["late"])
+        self.commit_late_below_a_rebase()
 
     def test_an_instance_that_loaded_before_can_not_save_any_more(self):
         d = self.daemon_for()
@@ -461,17 +464,7 @@ class GapsTables(Hazard):
         d.wait_state("idle", seconds=20)
 
     def test_what_commits_later_below_a_rebased_position_is_still_sent(self):
-        late = self.db.connect()
-        late.cursor().execute("INSERT INTO event (id, type) VALUES ('late', 'a.b')")
-        self.db.insert_many(10, streams=1)
-        d = self.daemon_for()
-        self.receive(10)
-        self.assertEqual(d.stop(), 0)
-        self.rebase(d, "--position", "1000", "--reason", "all of it was sent")
-        late.commit()
-        late.close()
-        d.start()
-        self.assertEqual(self.receive_ids(1), ["late"])
+        self.commit_late_below_a_rebase()
         self.db.insert(id="next", type="a.b")
         self.assertEqual(self.receive_ids(1), ["next"])
         self.assert_queue_empty()
