@@ -237,4 +237,17 @@ static inline int64_t direct_number(PGconn *pg, const char *format, ...) {
     return number;
 }
 
+/* Of an integer column of any width. */
+static inline int64_t reader_integer(const struct row *row, enum row_role role) {
+    for (size_t i = 0; i < row->count; i++) {
+        if (row->columns[i].role != role)
+            continue;
+        uint64_t bits = 0;
+        for (size_t b = 0; b < row->values[i].len; b++)
+            bits = bits << 8 | (unsigned char)row->values[i].data[b];
+        return (int64_t)bits;
+    }
+    ck_abort_msg("no such column");
+}
+
 #endif

@@ -176,18 +176,6 @@ static void deliver(struct tailer *t, int64_t position, int64_t stream, int64_t 
         t->versions[stream] = version;
 }
 
-static int64_t integer_of(const struct row *row, enum row_role role) {
-    for (size_t i = 0; i < row->count; i++) {
-        if (row->columns[i].role != role)
-            continue;
-        uint64_t bits = 0;
-        for (size_t b = 0; b < row->values[i].len; b++)
-            bits = bits << 8 | (unsigned char)row->values[i].data[b];
-        return (int64_t)bits;
-    }
-    ck_abort_msg("no such column");
-}
-
 static void free_place(struct place *p) {
     free(p->cursor);
     free(p->delivered);
@@ -244,7 +232,7 @@ static void read_once(struct tailer *t) {
         ck_assert_msg(signal == SOURCE_ROW || signal == SOURCE_MARK, "%d: %s", signal, r->error.text);
         const struct row *row = source_row(r->source);
         if (signal == SOURCE_ROW)
-            deliver(t, integer_of(row, ROW_POSITION), integer_of(row, ROW_STREAM_ID), integer_of(row, ROW_STREAM_VERSION));
+            deliver(t, reader_integer(row, ROW_POSITION), reader_integer(row, ROW_STREAM_ID), reader_integer(row, ROW_STREAM_VERSION));
     }
     ck_assert_int_le(t->rows - had, events);
     source_release(r->source, source_row_mark(r->source).target);

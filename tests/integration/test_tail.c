@@ -115,21 +115,9 @@ struct oracle {
     } places[PLACES];
 };
 
-static int64_t integer_of(const struct row *row, enum row_role role) {
-    for (size_t i = 0; i < row->count; i++) {
-        if (row->columns[i].role != role)
-            continue;
-        uint64_t bits = 0;
-        for (size_t b = 0; b < row->values[i].len; b++)
-            bits = bits << 8 | (unsigned char)row->values[i].data[b];
-        return (int64_t)bits;
-    }
-    ck_abort_msg("no such column");
-}
-
 static void deliver(struct oracle *o, const struct row *row) {
-    int64_t position = integer_of(row, ROW_POSITION), version = integer_of(row, ROW_STREAM_VERSION);
-    int stream = (int)integer_of(row, ROW_STREAM_ID);
+    int64_t position = reader_integer(row, ROW_POSITION), version = reader_integer(row, ROW_STREAM_VERSION);
+    int stream = (int)reader_integer(row, ROW_STREAM_ID);
     if (position >= POSITIONS_MAX || o->delivered[position])
         ck_abort_msg("position %lld came twice", (long long)position);
     /* Versions have no holes: a lost row shows as soon as the next of its stream comes. */
