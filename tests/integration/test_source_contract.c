@@ -40,14 +40,6 @@ static void open_in(int mode, const char *cursor) {
     ck_assert_str_eq(source_mode(reader.source), modes[mode].name);
 }
 
-static int64_t position_of(const struct row *row) {
-    ck_assert_int_eq(row->columns[0].role, ROW_POSITION);
-    uint64_t bits = 0;
-    for (size_t b = 0; b < 8; b++)
-        bits = bits << 8 | (unsigned char)row->values[0].data[b];
-    return (int64_t)bits;
-}
-
 /* One page; how many rows it had. They come by position, from `first` on without a hole. */
 static int read_page(uint32_t events, uint64_t bytes, int64_t first) {
     int rows = 0;
@@ -56,7 +48,7 @@ static int read_page(uint32_t events, uint64_t bytes, int64_t first) {
     while ((signal = reader_next(&reader)) != SOURCE_DONE) {
         ck_assert_msg(signal == SOURCE_ROW || signal == SOURCE_MARK, "%d: %s", signal, reader.error.text);
         if (signal == SOURCE_ROW)
-            ck_assert_int_eq(position_of(source_row(reader.source)), first + rows++);
+            ck_assert_int_eq(reader_integer(source_row(reader.source), ROW_POSITION), first + rows++);
     }
     return rows;
 }
