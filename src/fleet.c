@@ -2,11 +2,15 @@
 #include "fleet.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/clock.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "config/config_change.h"
 #include "wiring.h"
+
+#define NOT_STARTED_INTERVAL_US (10 * CLOCK_US_PER_S) /* said so often at most; tried whenever somebody looks */
 
 /* One name. It runs by `config`, is to run by `next`, or is on its way from one to the other. */
 struct member {
@@ -16,7 +20,11 @@ struct member {
     struct forwarder *forwarder;
     struct config *next; /* shared; NULL while it runs as it should, or is to go */
     bool leaving;
+    bool told; /* to leave: its mailbox took it */
     int64_t deadline_us; /* while leaving */
+    struct limit limit;
+    int64_t failing_since_us, failing_since_wall_us; /* it can't be started; 0: it can */
+    int failure;
 };
 
 struct fleet {
@@ -58,8 +66,13 @@ static struct member *find(const struct fleet *f, const char *name) {
     return NULL;
 }
 
-static bool member_settled(const struct member *m) {
+static bool member_runs(const struct member *m) {
     return m->forwarder && !m->leaving;
+}
+
+static void member_tell(struct member *m) {
+    if (m->leaving && !m->told)
+        m->told = forwarder_stop(m->forwarder, m->deadline_us) == 0;
 }
 
 /* A later deadline than it has already changes nothing: it may have given up by the earlier one. */
@@ -67,8 +80,9 @@ static void member_stop(struct member *m, int64_t deadline_us) {
     if (!m->forwarder || (m->leaving && m->deadline_us <= deadline_us))
         return;
     m->leaving = true;
+    m->told = false;
     m->deadline_us = deadline_us;
-    forwarder_stop(m->forwarder, deadline_us);
+    member_tell(m);
 }
 
 /* Whether it goes or is started anew: what it was is over. */
@@ -80,17 +94,30 @@ static void member_end(struct member *m) {
     m->leaving = false;
 }
 
+static void member_fail(struct member *m, int failure) {
+    int64_t now_us = clock_now_us();
+    uint64_t left_out;
+    if (m->failing_since_us == 0) {
+        m->failing_since_us = now_us;
+        m->failing_since_wall_us = clock_wall_us();
+    }
+    m->failure = failure;
+    struct log_fields fields = {.forwarder = m->name};
+    if (limit_allows(&m->limit, now_us, NOT_STARTED_INTERVAL_US, 1, &left_out))
+        log_say(LOG_LEVEL_ERR, &fields, "can't be started: %s: trying again", strerrordesc_np(-failure));
+}
+
 static int member_start(struct fleet *f, struct member *m) {
     const struct config_forwarder *from = config_find_forwarder(m->next, m->name);
     ASSERT(from != NULL);
     wiring_forwarder(m->next, from, f->instance, f->ended_fd, &m->options);
     int r = forwarder_start(&m->options, &m->forwarder);
     if (r < 0) {
-        struct log_fields fields = {.forwarder = m->name};
-        log_say(LOG_LEVEL_ERR, &fields, "can't be started: %s", strerrordesc_np(-r));
+        member_fail(m, r);
         return r;
     }
     m->config = TAKE(m->next);
+    m->failing_since_us = 0;
     return 0;
 }
 
@@ -109,9 +136,9 @@ static void plan_done(struct plan *p) {
 }
 
 /* Those that are not the fleet's yet. */
-static void plan_undo(struct plan *p) {
+static void plan_undo(const struct fleet *f, struct plan *p) {
     for (size_t i = 0; i < p->count; i++)
-        if (p->members[i] && !p->members[i]->forwarder)
+        if (find(f, p->members[i]->name) != p->members[i])
             member_free(p->members[i]);
 }
 
@@ -155,8 +182,8 @@ static void plan_follow(struct plan *p, struct config *to, int64_t deadline_us, 
             continue;
         }
         *(stays ? m->forwarder ? &changes.restarted : &changes.started : &changes.stopped) += 1;
-        if (stays)
-            m->next = config_share(to);
+        config_free(m->next); /* of one that could not be started yet */
+        m->next = stays ? config_share(to) : NULL;
         member_stop(m, deadline_us);
     }
     *ret_changes = changes;
@@ -168,7 +195,7 @@ int fleet_go_to(struct fleet *f, struct config *to, int64_t deadline_us, struct 
     struct plan plan = {0};
     int r = plan_make(f, to, &plan);
     if (r < 0) {
-        plan_undo(&plan);
+        plan_undo(f, &plan);
         plan_done(&plan);
         return r;
     }
@@ -188,6 +215,7 @@ int fleet_settle(struct fleet *f) {
     size_t count = 0;
     for (size_t i = 0; i < f->count; i++) {
         struct member *m = f->members[i];
+        member_tell(m);
         member_end(m);
         if (!m->forwarder && m->next) {
             int r = member_start(f, m);
@@ -204,7 +232,7 @@ int fleet_settle(struct fleet *f) {
 
 bool fleet_settled(const struct fleet *f) {
     for (size_t i = 0; i < f->count; i++)
-        if (!member_settled(f->members[i]))
+        if (f->members[i]->leaving)
             return false;
     return true;
 }
@@ -273,17 +301,35 @@ const char *fleet_name(const struct fleet *f, size_t i) {
     return f->members[i]->name;
 }
 
+/* It has no thread that could tell of itself; a database that is away for as long makes it unhealthy in time. */
+static void describe_failing(const struct member *m, struct forwarder_stats *s) {
+    *s = (struct forwarder_stats){
+        .state = FORWARDER_STARTING,
+        .since_wall_us = m->failing_since_wall_us,
+        .source_lost_us = m->failing_since_us,
+        .read_position = INT64_MIN,
+        .checkpoint_position = INT64_MIN,
+    };
+    snprintf(s->name, sizeof s->name, "%s", m->name);
+    snprintf(s->reason, sizeof s->reason, "can't be started: %s", strerrordesc_np(-m->failure));
+    snprintf(s->resumes, sizeof s->resumes, "when the system allows it; tried again each second");
+}
+
 size_t fleet_copy_stats(const struct fleet *f, struct forwarder_stats *stats, size_t max) {
     size_t count = 0;
-    for (size_t i = 0; i < f->count && count < max; i++)
-        if (f->members[i]->forwarder)
-            forwarder_copy_stats(f->members[i]->forwarder, &stats[count++]);
+    for (size_t i = 0; i < f->count && count < max; i++) {
+        const struct member *m = f->members[i];
+        if (m->forwarder)
+            forwarder_copy_stats(m->forwarder, &stats[count++]);
+        else if (m->failing_since_us != 0)
+            describe_failing(m, &stats[count++]);
+    }
     return count;
 }
 
 int fleet_command(const struct fleet *f, const char *name, const struct mail *mail) {
-    for (size_t i = 0; i < fleet_count(f); i++)
-        if (strcmp(fleet_name(f, i), name) == 0)
-            return fleet_forwarder(f, i) ? forwarder_command(fleet_forwarder(f, i), mail) : -EAGAIN;
-    return FORWARDER_E_NOBODY;
+    const struct member *m = find(f, name);
+    if (!m)
+        return FORWARDER_E_NOBODY;
+    return member_runs(m) ? forwarder_command(m->forwarder, mail) : -EAGAIN;
 }

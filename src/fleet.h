@@ -22,7 +22,7 @@ struct fleet_changes {
 /* From what runs to what `to` has: forwarders that are not in it, or that
  * anything differs for, stop until the deadline at the latest; fleet_settle
  * starts what is to run. The others go on, by the configuration that they were
- * started from. Shares `to`. Asserts that the fleet is settled.
+ * started from. Shares `to`. Asserts that the fleet is settled; what could not be started yet starts by `to`.
  * 0; -ENOMEM, -EMSGSIZE: nothing was changed. */
 int fleet_go_to(struct fleet *f, struct config *to, int64_t deadline_us, struct fleet_changes *ret_changes) MUST_CHECK;
 
@@ -30,7 +30,7 @@ int fleet_go_to(struct fleet *f, struct config *to, int64_t deadline_us, struct 
  * then, but no more after fleet_stop: what can't be started is said and tried again. 0; the negative errno of the
  * last that did not start. */
 int fleet_settle(struct fleet *f);
-/* What is to run runs, and nothing else. */
+/* Nothing is on its way out any more. What is to run runs, but for what can't be started. */
 bool fleet_settled(const struct fleet *f);
 
 /* Asks all to stop until the deadline. Again with an earlier one: fine. */

@@ -1,15 +1,15 @@
 /* penstock_control: the commands that change something: pause, resume, skip */
 #include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "config/quantity.h"
 #include "penstock_command.h"
 #include "penstock_http.h"
 #include "penstock_status.h"
+#include "penstock_who.h"
 
 enum { PATH_MAX_BYTES = 2048, ANSWER_MAX_BYTES = 65536, WHO_MAX = 64 };
 
@@ -27,17 +27,11 @@ static int say_no_memory(void) {
     return PENSTOCK_NO;
 }
 
-/* For the journal's readers. The daemon writes the user id that the kernel knows beside it. */
-static void find_who(char who[WHO_MAX]) {
-    const char *sudo = getenv("SUDO_USER");
-    const struct passwd *user = sudo && geteuid() == 0 ? NULL : getpwuid(geteuid());
-    snprintf(who, WHO_MAX, "%s", user ? user->pw_name : sudo ? sudo : "");
-}
-
-/* The body; the caller frees. NULL without memory, or if the reason is no UTF-8. */
+/* The body; the daemon writes the user id that the kernel knows beside `who`. The caller frees. NULL without memory, or
+ * if the reason is no UTF-8. */
 static char *write_body(const struct penstock_command_line *line, const json_int_t *position) {
     char who[WHO_MAX];
-    find_who(who);
+    penstock_who(who, sizeof who);
     CLEANUP(decref) json_t *root = json_pack("{s:s}", "who", who);
     int r = root ? 0 : -1;
     if (r == 0 && line->reason)
@@ -101,23 +95,13 @@ int penstock_resume(const struct penstock_command_line *line) {
     return command(line, "resume", NULL);
 }
 
-static bool read_position(const char *text, json_int_t *ret_position) {
-    char *end;
-    errno = 0;
-    intmax_t position = strtoimax(text, &end, 10);
-    if (errno != 0 || end == text || *end || position > INT64_MAX || position < INT64_MIN)
-        return false;
-    *ret_position = (json_int_t)position;
-    return true;
-}
-
 int penstock_skip(const struct penstock_command_line *line) {
-    json_int_t position;
+    int64_t position;
     if (!line->second)
         return say_usage("which event? its position is needed; penstock status FORWARDER names what is held");
-    if (!read_position(line->second, &position))
+    if (quantity_read_integer(span_of(line->second), &position) != 0)
         return say_usage("the position is a number");
     if (!line->reason || !line->reason[0])
         return say_usage("--reason TEXT is needed: it stands in penstock.journal");
-    return command(line, "skip", &position);
+    return command(line, "skip", &(json_int_t){position});
 }

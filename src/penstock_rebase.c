@@ -1,5 +1,4 @@
 /* penstock_rebase: the command that says where a forwarder goes on after a restore or an upgrade */
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "config/quantity.h"
 #include "forwarder/rebase.h"
 #include "penstock_command.h"
+#include "penstock_who.h"
 
 enum { WHY_MAX_BYTES = 1 << 20, WHO_MAX_BYTES = 512 };
 
@@ -39,21 +39,12 @@ static int read_place(const struct penstock_command_line *line, struct rebase *r
     return 0;
 }
 
-/* Whoever stands behind sudo(8), too. */
+/* The database may be far away: from where, too. */
 static void find_who(char who[WHO_MAX_BYTES]) {
-    char host[256] = "";
-    const struct passwd *user = getpwuid(getuid());
-    const char *behind = getenv("SUDO_USER");
+    char user[WHO_MAX_BYTES / 2], host[WHO_MAX_BYTES / 2] = "";
+    penstock_who(user, sizeof user);
     gethostname(host, sizeof host - 1);
-    snprintf(who, WHO_MAX_BYTES, "%s%s%s@%s", user ? user->pw_name : "?", behind ? " for " : "", behind ? behind : "", host);
-}
-
-static const struct config_forwarder *find_forwarder(const struct config *config, const char *name) {
-    for (size_t i = 0; i < config->forwarder_count; i++)
-        if (strcmp(config->forwarders[i].name, name) == 0)
-            return &config->forwarders[i];
-    fprintf(stderr, "penstock: there is no forwarder '%s' in the configuration\n", name);
-    return NULL;
+    snprintf(who, WHO_MAX_BYTES, "%s@%s", user, host);
 }
 
 static int run(struct rebase *rebase, const struct config *config, const struct config_forwarder *f) {
@@ -96,6 +87,9 @@ int penstock_rebase(const struct penstock_command_line *line) {
         fprintf(stderr, "penstock: %s is refused\n", path);
         return PENSTOCK_NO;
     }
-    const struct config_forwarder *f = find_forwarder(config, line->operand);
-    return f ? run(&rebase, config, f) : PENSTOCK_NO;
+    const struct config_forwarder *f = config_find_forwarder(config, line->operand);
+    if (f)
+        return run(&rebase, config, f);
+    fprintf(stderr, "penstock: there is no forwarder '%s' in the configuration\n", line->operand);
+    return PENSTOCK_NO;
 }

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 
-enum mail_kind { MAIL_STOP, MAIL_PAUSE, MAIL_RESUME, MAIL_SKIP, MAIL_WAKE };
+enum mail_kind { MAIL_STOP, MAIL_PAUSE, MAIL_RESUME, MAIL_SKIP };
 
 /* What comes with an operator's command. */
 struct mail_command {

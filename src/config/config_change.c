@@ -62,8 +62,6 @@ static void check_daemon(const struct config *old, const struct config *new, str
         {.key = "status.mode", .old = socket_mode_of(old), .new = socket_mode_of(new)},
         {.key = "status.group", .old = old->status_group, .new = new->status_group},
         {.key = "status.metrics", .old = old->status_metrics, .new = new->status_metrics},
-        {.key = "status.group", .old = old->status_group, .new = new->status_group},
-        {.key = "status.metrics", .old = old->status_metrics, .new = new->status_metrics},
         {.key = "checkpoint.schema", .old = old->checkpoint_schema, .new = new->checkpoint_schema},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(kept); i++)

@@ -22,7 +22,6 @@ static const char *name_of(enum mail_kind kind) {
     case MAIL_SKIP:
         return "skip";
     case MAIL_STOP:
-    case MAIL_WAKE:
         break;
     }
     return "?";

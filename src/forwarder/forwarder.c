@@ -117,10 +117,9 @@ int forwarder_start(const struct forwarder_options *options, struct forwarder **
     return 0;
 }
 
-void forwarder_stop(struct forwarder *f, int64_t deadline_us) {
+int forwarder_stop(struct forwarder *f, int64_t deadline_us) {
     struct mail mail = {.kind = MAIL_STOP, .deadline_us = deadline_us};
-    /* Full: the forwarder does not turn; the main thread shuts its sockets down at the deadline. */
-    (void)!mailbox_put(f->mailbox, &mail);
+    return mailbox_put(f->mailbox, &mail);
 }
 
 int forwarder_command(struct forwarder *f, const struct mail *mail) {
@@ -166,9 +165,6 @@ static void take_mail(struct forwarder *f, int64_t now_us) {
         case MAIL_RESUME:
         case MAIL_SKIP:
             command_begin(&f->command, &mail, now_us);
-            break;
-        case MAIL_WAKE:
-            flow_wake(f->flow, now_us);
             break;
         }
     }
@@ -307,7 +303,7 @@ static void finish(struct forwarder *f, int64_t now_us) {
     delivery_view(f->delivery, &sink);
     f->late = now_us >= f->stop_deadline_us || f->left_behind > 0 || (!sink.connected && view.started > 0);
     f->stop = STATE_STOPPED;
-    command_lost(&f->command, "penstockd is stopping");
+    command_lost(&f->command, "the forwarder is stopping");
 
     char saved[24], read[48] = "", repeats[64] = "none";
     say_position(saved, sizeof saved, database_checkpoint_position(f->database));

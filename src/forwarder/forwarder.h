@@ -39,8 +39,9 @@ struct forwarder;
 /* Starts the thread. 0; -ENOMEM; -EAGAIN. */
 int forwarder_start(const struct forwarder_options *options, struct forwarder **ret_forwarder) MUST_CHECK;
 
-/* Main thread. Asks for a clean stop until the deadline (monotonic); does not wait. */
-void forwarder_stop(struct forwarder *f, int64_t deadline_us);
+/* Main thread. Asks for a clean stop until the deadline (monotonic); does not wait. 0;
+ * -EAGAIN: the mailbox is full, since it does not turn: ask again. */
+int forwarder_stop(struct forwarder *f, int64_t deadline_us) MUST_CHECK;
 
 struct mail;
 /* Main thread. Hands an operator's command over; its answer comes in the snapshot.

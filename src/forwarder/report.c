@@ -389,7 +389,6 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
         s->checkpoint_saved_wall_us = clock_wall_us();
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
-    s->lease_held = s->source_connected;
     s->rows_wait = !flow->caught_up;
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)

@@ -44,7 +44,7 @@ void words_held(struct words *w, const char *forwarder, int64_t position, struct
         words_next_attempt(w, flow->oldest_retry_us, now_us);
     else
         SAY(resumes,
-            "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted, or with penstock skip "
-            "%s %" PRId64 " --reason TEXT",
+            "when the rules or max_message_bytes are mended and penstockd is reloaded, when the row or the topic's limit is mended "
+            "and penstockd is restarted, or with penstock skip %s %" PRId64 " --reason TEXT",
             forwarder, position);
 }

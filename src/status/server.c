@@ -208,8 +208,8 @@ static int open_door(struct server *s, int fd, bool commands, struct sd_event *l
     return r < 0 ? r : 0;
 }
 
-static int refuse(int r, const struct server_options *o, struct error *reterr) {
-    error_set(reterr, ERROR_RETRY, "status.socket %s: can't start answering: %s", o->socket.path, strerror(-r));
+static int refuse(int r, const char *key, const char *place, struct error *reterr) {
+    error_set(reterr, ERROR_RETRY, "%s %s: can't start answering: %s", key, place, strerror(-r));
     return r;
 }
 
@@ -219,7 +219,7 @@ static int open_socket(struct server *s, struct sd_event *loop, struct error *re
     if (r < 0)
         return r;
     r = open_door(s, fd, true, loop);
-    return r < 0 ? refuse(r, &s->options, reterr) : 0;
+    return r < 0 ? refuse(r, "status.socket", s->options.socket.path, reterr) : 0;
 }
 
 static int open_port(struct server *s, struct sd_event *loop, struct error *reterr) {
@@ -228,7 +228,7 @@ static int open_port(struct server *s, struct sd_event *loop, struct error *rete
     if (r < 0 || !s->options.metrics)
         return r;
     r = open_door(s, fd, false, loop);
-    return r < 0 ? refuse(r, &s->options, reterr) : 0;
+    return r < 0 ? refuse(r, "status.metrics", s->options.metrics, reterr) : 0;
 }
 
 static void stop_server(struct server **s) {
@@ -241,7 +241,7 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
     if (s)
         s->stats = calloc(options->forwarders_max ? options->forwarders_max : 1, sizeof *s->stats);
     if (!s || !s->stats)
-        return refuse(-ENOMEM, options, reterr);
+        return refuse(-ENOMEM, "status.socket", options->socket.path, reterr);
     s->options = *options;
     int r = open_socket(s, loop, reterr);
     if (r == 0)
@@ -252,7 +252,7 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
     if (r >= 0)
         r = arm_timer(s, clock_now_us());
     if (r < 0)
-        return refuse(r, options, reterr);
+        return refuse(r, "status.socket", options->socket.path, reterr);
     *ret_server = TAKE(s);
     return 0;
 }

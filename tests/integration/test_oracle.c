@@ -232,7 +232,8 @@ static void read_once(struct tailer *t) {
         ck_assert_msg(signal == SOURCE_ROW || signal == SOURCE_MARK, "%d: %s", signal, r->error.text);
         const struct row *row = source_row(r->source);
         if (signal == SOURCE_ROW)
-            deliver(t, reader_integer(row, ROW_POSITION), reader_integer(row, ROW_STREAM_ID), reader_integer(row, ROW_STREAM_VERSION));
+            deliver(t, reader_integer(row, ROW_POSITION), reader_integer(row, ROW_STREAM_ID),
+                    reader_integer(row, ROW_STREAM_VERSION));
     }
     ck_assert_int_le(t->rows - had, events);
     source_release(r->source, source_row_mark(r->source).target);

@@ -146,10 +146,12 @@ class Reload(Case):
                 self.assertIn("forwarder orders: source.", refused)
                 self.assertIn("another name", refused)
                 self.assertIn("restart penstockd", refused)
-        for change in ({"checkpoint": {"schema": "other"}}, {"status": {"socket": "/tmp/other.sock"}}):
+        for change in ({"checkpoint": {"schema": "other"}}, {"status": {"socket": "/tmp/other.sock"}},
+                       {"status": {"socket": d.socket, "metrics": "127.0.0.1:1"}}):
             with self.subTest(change):
                 self.reload(d, {**configuration, **change}, expect="what was in force stays")
                 self.assertIn("restart penstockd", self.since(d)["refused"])
+                self.assertIn("1 error", self.since(d)["refused"])
         # The way: another name.
         renamed = copy.deepcopy(configuration)
         renamed["forwarders"]["again"] = renamed["forwarders"].pop("orders")

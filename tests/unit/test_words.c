@@ -45,8 +45,8 @@ START_TEST(what_an_operator_must_mend_says_so) {
     struct flow_view flow = held(FLOW_HOLD_REJECTED);
     words_held(&w, "orders", 7, SPAN_LITERAL("e-7"), "too large", &flow, 0);
     ck_words("event at position 7 (id e-7): too large",
-             "when the rules, the row or the limit that it exceeds are mended and penstockd is restarted, or with penstock "
-             "skip orders 7 --reason TEXT");
+             "when the rules or max_message_bytes are mended and penstockd is reloaded, when the row or the topic's limit is "
+             "mended and penstockd is restarted, or with penstock skip orders 7 --reason TEXT");
 }
 END_TEST
 
