@@ -2,13 +2,33 @@
 
     stories.py DIRECTORY [PATTERN…]     only tests whose name contains one of the patterns
 
-Closing line as Check's: "Stories: n, Failures: n".
+A story that hangs fails, and says where. Closing line as Check's: "Stories: n, Failures: n".
 """
 
+import faulthandler
 import os
+import signal
 import sys
 import time
 import unittest
+
+
+# For one story, or the making and clearing away around it.
+LIMIT = 300 * float(os.environ.get("PENSTOCK_TEST_PATIENCE", "1")) + float(os.environ.get("PENSTOCK_TORTURE_SECONDS", "0"))
+
+
+class Hung(AssertionError):
+    pass
+
+
+def hang(*_):
+    raise Hung(f"not done within {LIMIT:g} s")
+
+
+def wind_up():
+    """The alarm fails what hangs in Python. What hangs in a library is shown, and ended with the whole process."""
+    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    faulthandler.dump_traceback_later(LIMIT + 30, exit=True)
 
 
 class Result(unittest.TextTestResult):
@@ -22,7 +42,12 @@ class Result(unittest.TextTestResult):
 
     def startTest(self, test):
         self.began = time.monotonic()
+        wind_up()
         super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        wind_up()
 
     def addSuccess(self, test):
         unittest.TestResult.addSuccess(self, test)
@@ -55,6 +80,8 @@ def main():
     directory, patterns = sys.argv[1], sys.argv[2:]
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     sys.stderr.reconfigure(line_buffering=True)
+    signal.signal(signal.SIGALRM, hang)
+    wind_up()
     suite = unittest.TestSuite(chosen(unittest.defaultTestLoader.discover(directory, "test_*.py"), patterns))
     result = unittest.TextTestRunner(resultclass=Result, verbosity=2).run(suite)
     print(f"Stories: {result.testsRun}, Failures: {len(result.failed)}", flush=True)
