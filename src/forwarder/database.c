@@ -397,5 +397,6 @@ void database_drop(struct database *d, const char *why) {
 }
 
 void database_release(struct database *d, uint64_t oldest_target) {
-    source_release(d->source, oldest_target);
+    if (!d->save_wanted && !d->saving)
+        source_release(d->source, oldest_target);
 }

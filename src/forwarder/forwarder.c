@@ -247,6 +247,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
     case DATABASE_READ_DONE:
         histogram_add(&f->times.read, now_us - f->read_since_us);
         flow_read_done(f->flow, now_us, database_caught_up(f->database));
+        database_release(f->database, flow_oldest_target(f->flow)); /* idle, nothing is saved */
         return true;
     case DATABASE_DROPPED:
         flow_target_dropped(f->flow, database_dropped(f->database));

@@ -29,9 +29,10 @@ static const char sequence_sql[] =
 
 /* From the lowest row on; what lies below it is a gap without an end. */
 static const char visible_sql[] =
-    " UNION ALL SELECT NULL, NULL, true, max(%.*s)::int8 FROM %.*s WHERE %.*s <= $2"
-    " UNION ALL (SELECT NULL, g.text, false, NULL FROM"
-    " (SELECT p, CASE WHEN before IS NULL THEN '<' || p ELSE (before + 1)::int8 || '-' || (p - 1)::int8 END AS text"
+    " UNION ALL SELECT NULL, (SELECT max(%.*s) FROM %.*s)::text, true, max(%.*s)::int8 FROM %.*s WHERE %.*s <= $2"
+    " UNION ALL (SELECT NULL, g.text, false, g.count FROM"
+    " (SELECT p, count(*) OVER () AS count,"
+    " CASE WHEN before IS NULL THEN '<' || p ELSE (before + 1)::int8 || '-' || (p - 1)::int8 END AS text"
     " FROM (SELECT %.*s AS p, lag(%.*s) OVER (ORDER BY %.*s) AS before FROM %.*s WHERE %.*s <= $2) AS o"
     " WHERE before IS NULL OR before + 1 < p) AS g ORDER BY g.p DESC LIMIT $1)";
 
@@ -47,8 +48,9 @@ static int make_start(struct gaps_sql *s, const struct table *table) {
         r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(position), TEXT(s->table));
     if (r == 0)
         r = buf_add_span(&s->start_now, buf_span(&s->start));
-    return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->position),
-                            TEXT(c->position), TEXT(c->position), TEXT(c->from), TEXT(c->position));
+    return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->from),
+                            TEXT(c->position), TEXT(c->position), TEXT(c->position), TEXT(c->position), TEXT(c->from),
+                            TEXT(c->position));
 }
 
 /* Reading. ------------------------------------------------------------------ */
@@ -200,10 +202,10 @@ static int write_arrays(struct gaps_sql *s, const struct ranges *ranges) {
     return r ? r : param_array_end(&s->last);
 }
 
-int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t max, int64_t now_us,
                         struct error *reterr) {
-    char max[PARAM_NUMBER_SIZE], last[PARAM_NUMBER_SIZE];
-    struct pgconn_param params[] = {param_number(GAPS_LIVE_MAX, max), param_number(upto, last)};
+    char limit[PARAM_NUMBER_SIZE], last[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {param_number(max, limit), param_number(upto, last)};
     size_t count = now ? ARRAY_LENGTH(params) : 0;
     return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, count, true, now_us, reterr);
 }
