@@ -302,7 +302,7 @@ static void start_inspection(struct database *d, int64_t now_us) {
         note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
     } else if (d->phase == PHASE_TAIL_DIAL && pgconn_state(d->tail) == PGCONN_IDLE) {
         d->phase = PHASE_TAIL_INSPECT;
-        note_failure(d, source_inspect(d->source, now_us), "inspecting the event table");
+        note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us), "inspecting the event table");
     }
 }
 

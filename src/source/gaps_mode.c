@@ -44,7 +44,7 @@ static int make(struct mode **ret_mode) {
         return -ENOMEM;
     struct buf *all[] = {&g->more_first, &g->more_last, &g->more_left, &g->gone};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
-        *all[i] = BUF_INIT(GAPS_SQL_ARRAY_MAX);
+        *all[i] = BUF_INIT(SOURCE_ARRAY_MAX);
     gaps_start_init(&g->start, &g->mode, &g->sql);
     *ret_mode = &g->mode;
     return 0;

@@ -110,14 +110,15 @@ static int make_list(struct gaps_sql *s) {
                     "WITH RECURSIVE part AS (SELECT %.*s::regclass::oid AS oid"
                     " UNION SELECT i.inhrelid FROM pg_inherits i JOIN part ON i.inhparent = part.oid)"
                     " SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8"
-                    " UNION ALL SELECT NULL, l.virtualtransaction, NULL, NULL FROM pg_locks l JOIN part ON l.relation = part.oid"
+                    " UNION ALL SELECT NULL, w.id, NULL, NULL FROM (SELECT DISTINCT l.virtualtransaction AS id"
+                    " FROM pg_locks l JOIN part ON l.relation = part.oid"
                     " WHERE l.locktype = 'relation' AND l.granted"
                     " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
                     " AND l.mode IN ('RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',"
                     " 'ExclusiveLock', 'AccessExclusiveLock')"
                     " AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum v WHERE v.pid = l.pid)"
                     " AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index i WHERE i.pid = l.pid"
-                    " AND i.command IN ('CREATE INDEX CONCURRENTLY', 'REINDEX CONCURRENTLY'))",
+                    " AND i.command IN ('CREATE INDEX CONCURRENTLY', 'REINDEX CONCURRENTLY'))) AS w",
                     TEXT(s->table));
 }
 
@@ -144,7 +145,7 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     s->table = BUF_INIT(16384);
-    s->first = s->last = BUF_INIT(GAPS_SQL_ARRAY_MAX);
+    s->first = s->last = BUF_INIT(SOURCE_ARRAY_MAX);
     CLEANUP(buf_done) struct buf name = BUF_INIT(8192);
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)

@@ -11,7 +11,7 @@
 #define PAUSE_SQL "SELECT pg_sleep(0.05)"
 
 void gaps_start_init(struct gaps_start *s, struct mode *mode, struct gaps_sql *sql) {
-    *s = (struct gaps_start){.mode = mode, .sql = sql, .left = BUF_INIT(GAPS_SQL_ARRAY_MAX), .sequence = BUF_INIT(4096)};
+    *s = (struct gaps_start){.mode = mode, .sql = sql, .left = BUF_INIT(SOURCE_ARRAY_MAX), .sequence = BUF_INIT(4096)};
 }
 
 void gaps_start_done(struct gaps_start *s) {

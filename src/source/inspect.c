@@ -22,7 +22,9 @@ const char *inspect_note(const struct inspect *in) {
 enum source_mode inspect_mode(const struct inspect *in) {
     if (in->table->mode != SOURCE_MODE_DEFAULT)
         return in->table->mode;
-    return table_column(in->table, TABLE_TRANSACTION_ID)->found ? SOURCE_MODE_SNAPSHOT : SOURCE_MODE_GAPS;
+    /* A checkpoint of mode gaps stays one when its table gets the column later. */
+    bool gaps = in->written == SOURCE_MODE_GAPS || !table_column(in->table, TABLE_TRANSACTION_ID)->found;
+    return gaps ? SOURCE_MODE_GAPS : SOURCE_MODE_SNAPSHOT;
 }
 
 /* Questions. ---------------------------------------------------------------- */
@@ -142,7 +144,8 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
     return 0;
 }
 
-int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) {
+int inspect_start(struct inspect *in, enum source_mode written, int64_t now_us, struct error *reterr) {
+    in->written = written;
     findings_clear(&in->findings);
     table_forget(in->table);
     in->judge = (struct judge){.table = in->table, .findings = &in->findings};

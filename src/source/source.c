@@ -88,10 +88,13 @@ void source_reset(struct source *s) {
 
 /* Inspecting and opening. --------------------------------------------------- */
 
-int source_inspect(struct source *s, int64_t now_us) {
+int source_inspect(struct source *s, struct span cursor, int64_t now_us) {
     ASSERT(s->state == STATE_CLOSED);
     struct error ignored;
-    int r = inspect_start(&s->inspect, now_us, &ignored);
+    enum source_mode written;
+    if (span_absent(cursor) || cursor_mode(cursor, &written, &ignored) != 0)
+        written = SOURCE_MODE_DEFAULT; /* source_open says what is wrong with it */
+    int r = inspect_start(&s->inspect, written, now_us, &ignored);
     if (r == 0)
         s->state = STATE_INSPECTING;
     return r;

@@ -314,6 +314,19 @@ class Many(Gaps):
         self.assert_queue_empty()
 
 
+class Looked(Gaps):
+    def test_the_table_is_looked_at_for_the_mode_of_the_checkpoint(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        d.stop()
+        self.db.sql("""ALTER TABLE event ADD xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+            ALTER SEQUENCE event_position_seq CACHE 10""")
+        d.start().wait_state("idle")
+        d.wait_log("hands out 10 positions at once")     # only mode gaps minds
+        self.assertNotRegex(d.log(), "no index on")     # only mode snapshot would
+        self.assertEqual(d.status()["source"]["mode"], "gaps")
+
+
 class Moved(Gaps):
     def test_rows_past_the_sequence_are_told_of_before_anything_is_sent(self):
         """Else the checkpoint would lie beyond the table with the next connection."""
