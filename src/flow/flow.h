@@ -28,6 +28,7 @@ struct flow_options {
     struct backoff_options retry;
     int64_t poll_min_us, poll_max_us;
     int64_t save_interval_us; /* 100 ms */
+    int64_t lease_us;         /* of the checkpoint; 0: nobody else can take it */
     int64_t ghost_timeout_us; /* after a reload: how long to wait for tokens of before */
     uint64_t seed;
 };
@@ -97,6 +98,12 @@ void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 
 /* Facts: checkpoint, operator. ------------------------------------------ */
 
+/* The lease was taken by a statement that was sent at `since_us` or later; flow_database_down gives it up. */
+void flow_leased(struct flow *f, int64_t now_us, int64_t since_us);
+void flow_extended(struct flow *f, int64_t now_us);
+void flow_not_extended(struct flow *f, int64_t now_us); /* try again */
+/* Given back, or it can't be: then it ends by itself. */
+void flow_yielded(struct flow *f, int64_t now_us);
 void flow_saved(struct flow *f, int64_t now_us);
 void flow_save_failed(struct flow *f, int64_t now_us); /* try again */
 void flow_pause(struct flow *f, int64_t now_us, bool paused);
@@ -115,6 +122,8 @@ enum flow_want_kind {
     FLOW_WANT_READ,   /* up to `events` rows of `bytes` together; one at a time */
     FLOW_WANT_SUBMIT, /* destination number `destination` of the event in `slot` */
     FLOW_WANT_SAVE,   /* `mark`, and `position` for people; one at a time */
+    FLOW_WANT_EXTEND, /* the lease; a save does it too */
+    FLOW_WANT_YIELD,  /* stopped clean: the lease may go to another at once */
     FLOW_WANT_RENEW,  /* ghosts do not come: renew the sink's connection */
     FLOW_WANT_FINISH, /* stopped: everything that could be done is done */
 };
@@ -129,6 +138,10 @@ struct flow_want {
     struct flow_mark mark;
     int64_t position; /* the highest settled in order; INT64_MIN: none since the checkpoint was loaded */
 };
+
+/* The lease may have run out: nothing more may be handed to the broker, and what is on its way there is stopped as far as
+ * it can be; then the database is given up, and the next load tells who is active. To be asked before each turn. */
+bool flow_is_fenced(const struct flow *f, int64_t now_us);
 
 /* true: *ret_want is taken as being done from now on. */
 bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want);

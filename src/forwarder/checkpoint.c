@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/instance.h"
 #include "base/log.h"
 #include "forwarder/checkpoint_sql.h"
 #include "forwarder/tables_look.h"
@@ -19,6 +20,10 @@ enum task {
     TASK_PEEK,   /* is the row, if there is one, of this cluster? */
     TASK_LOAD,
     TASK_CREATE,
+    TASK_WATCH,
+    TASK_TAKE,
+    TASK_EXTEND,
+    TASK_YIELD,
     TASK_SAVE,
     TASK_CANCEL,
     TASK_COMMAND,
@@ -29,6 +34,7 @@ struct checkpoint {
     struct buf schema; /* quoted, terminated */
     char *schema_name;
     bool may_create;
+    int64_t lease_us;
     struct pgconn *keep;
     struct checkpoint_sql sql;
 
@@ -42,7 +48,7 @@ struct checkpoint {
     struct checkpoint_row row;
     struct buf cursor, system_identifier, row_owner, retained[3];
     struct buf saving; /* the cursor that becomes the row's when the save succeeds */
-    int64_t saving_position, saving_epoch;
+    int64_t saving_position;
     bool commanded_paused;
 };
 
@@ -64,12 +70,13 @@ static int init(struct checkpoint *c, const char *forwarder, const char *schema,
     return r ? r : checkpoint_sql_init(&c->sql, c->schema.data);
 }
 
-int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, struct pgconn *keep,
-                   struct checkpoint **ret_checkpoint) {
+int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, int64_t lease_us,
+                   struct pgconn *keep, struct checkpoint **ret_checkpoint) {
     struct checkpoint *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
     c->may_create = create;
+    c->lease_us = lease_us;
     c->keep = keep;
     int r = init(c, forwarder, schema, owner);
     if (r < 0) {
@@ -97,7 +104,7 @@ void checkpoint_free(struct checkpoint *c) {
 
 void checkpoint_reset(struct checkpoint *c) {
     c->task = TASK_NONE;
-    c->has_row = false;
+    c->has_row = c->taken = false;
 }
 
 bool checkpoint_busy(const struct checkpoint *c) {
@@ -148,7 +155,7 @@ static int start(struct checkpoint *c, enum task task, const char *name, const c
 
 static int load(struct checkpoint *c, enum task task, int64_t now_us) {
     struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
-    c->has_row = false;
+    c->has_row = c->taken = false;
     return start(c, task, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
 }
 
@@ -158,12 +165,59 @@ int checkpoint_load(struct checkpoint *c, int64_t now_us) {
 
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) {
-    char number[NUMBER_SIZE];
+    char number[NUMBER_SIZE], lease[NUMBER_SIZE];
     struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner)), text_param(cursor),
-                                    number_param(position, number), text_param(system_identifier)};
+                                    number_param(position, number), text_param(system_identifier),
+                                    number_param(c->lease_us, lease)};
     ASSERT(!c->has_row);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
     return start(c, TASK_CREATE, NULL, c->sql.create.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_watch(struct checkpoint *c, int64_t now_us) {
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
+    ASSERT(c->has_row);
+    return start(c, TASK_WATCH, "watch", c->sql.watch.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+bool checkpoint_is_free(const struct checkpoint *c) {
+    ASSERT(c->has_row);
+    return c->row.lease_left_us == 0 || span_is(c->row.owner, c->owner) || instance_is_gone(c->row.owner);
+}
+
+bool checkpoint_is_taken(const struct checkpoint *c) {
+    return c->taken;
+}
+
+int checkpoint_take(struct checkpoint *c, int64_t now_us) {
+    char lease[NUMBER_SIZE], epoch[NUMBER_SIZE];
+    ASSERT(c->has_row);
+    struct pgconn_param params[] = {
+        text_param(span_of(c->forwarder)),
+        text_param(span_of(c->owner)),
+        number_param(c->lease_us, lease),
+        text_param(c->row.owner),
+        number_param(c->row.epoch, epoch),
+        text_param(c->row.cursor),
+        {instance_is_gone(c->row.owner) ? SPAN_LITERAL("true") : SPAN_LITERAL("false"), OID_BOOL},
+    };
+    return start(c, TASK_TAKE, NULL, c->sql.take.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+static int extend(struct checkpoint *c, enum task task, int64_t lease_us, int64_t now_us) {
+    char lease[NUMBER_SIZE], epoch[NUMBER_SIZE];
+    ASSERT(c->taken);
+    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner)),
+                                    number_param(c->row.epoch, epoch), number_param(lease_us, lease)};
+    return start(c, task, NULL, c->sql.extend.data, params, ARRAY_LENGTH(params), now_us);
+}
+
+int checkpoint_extend(struct checkpoint *c, int64_t now_us) {
+    return extend(c, TASK_EXTEND, c->lease_us, now_us);
+}
+
+int checkpoint_yield(struct checkpoint *c, int64_t now_us) {
+    return extend(c, TASK_YIELD, 0, now_us);
 }
 
 static struct pgconn_param array_param(struct span array) {
@@ -175,19 +229,17 @@ int checkpoint_save(struct checkpoint *c, struct span cursor, const struct sourc
     static const struct source_changes none;
     const struct source_changes *g = changes ? changes : &none;
     bool gaps = !span_absent(g->more.first) || !span_absent(g->gone);
-    char new_epoch[NUMBER_SIZE], new_position[NUMBER_SIZE], epoch[NUMBER_SIZE];
-    ASSERT(c->has_row);
+    char new_position[NUMBER_SIZE], epoch[NUMBER_SIZE], lease[NUMBER_SIZE];
+    ASSERT(c->taken);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
     c->saving_position = position;
-    c->saving_epoch = c->taken ? c->row.epoch : c->row.epoch + 1;
     struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
                                     text_param(span_of(c->owner)),
-                                    number_param(c->saving_epoch, new_epoch),
-                                    text_param(cursor),
-                                    number_param(position, new_position),
-                                    text_param(c->row.owner),
                                     number_param(c->row.epoch, epoch),
                                     text_param(c->row.cursor),
+                                    text_param(cursor),
+                                    number_param(position, new_position),
+                                    number_param(c->lease_us, lease),
                                     array_param(g->more.first),
                                     array_param(g->more.last),
                                     array_param(g->more.left_us),
@@ -211,12 +263,12 @@ int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
 
 int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) {
     char epoch[NUMBER_SIZE];
-    ASSERT(c->has_row);
+    ASSERT(c->taken);
     ASSERT(!(command->pauses && command->resumes));
     c->commanded_paused = command->pauses || (c->row.paused && !command->resumes);
     struct span paused = command->pauses ? SPAN_LITERAL("true") : command->resumes ? SPAN_LITERAL("false") : SPAN_ABSENT;
     struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
-                                    text_param(c->row.owner),
+                                    text_param(span_of(c->owner)),
                                     number_param(c->row.epoch, epoch),
                                     {paused, OID_BOOL},
                                     text_param(span_of(command->name)),
@@ -266,8 +318,8 @@ static int64_t read_number(struct span text) {
 
 /* Columns as ROW_COLUMNS names them. */
 static int read_row(struct checkpoint *c) {
-    struct span v[6];
-    for (int i = 0; i < 6; i++)
+    struct span v[7];
+    for (int i = 0; i < 7; i++)
         v[i] = pgconn_value(c->keep, i);
     int r = keep_text(&c->cursor, v[0], &c->row.cursor);
     if (r == 0)
@@ -278,7 +330,7 @@ static int read_row(struct checkpoint *c) {
         return r;
     struct span *retained[] = {&c->row.retained.first, &c->row.retained.last, &c->row.retained.left_us};
     for (int i = 0; r == 0 && i < 3; i++) {
-        struct span array = c->task == TASK_LOAD ? pgconn_value(c->keep, 6 + i) : SPAN_ABSENT;
+        struct span array = c->task == TASK_LOAD ? pgconn_value(c->keep, 7 + i) : SPAN_ABSENT;
         *retained[i] = SPAN_ABSENT;
         if (!span_absent(array))
             r = keep_text(&c->retained[i], array, retained[i]);
@@ -288,9 +340,15 @@ static int read_row(struct checkpoint *c) {
     c->row.position = read_number(v[1]);
     c->row.epoch = read_number(v[4]);
     c->row.paused = span_is(v[5], "t");
+    c->row.lease_left_us = read_number(v[6]);
     c->has_row = true;
     c->taken = c->task == TASK_CREATE;
     return 0;
+}
+
+static int read_lease(struct checkpoint *c) {
+    c->row.lease_left_us = read_number(pgconn_value(c->keep, 1));
+    return keep_text(&c->row_owner, pgconn_value(c->keep, 0), &c->row.owner);
 }
 
 static int read_answer(struct checkpoint *c) {
@@ -303,6 +361,11 @@ static int read_answer(struct checkpoint *c) {
     case TASK_LOAD:
     case TASK_CREATE:
         return read_row(c);
+    case TASK_WATCH:
+        return read_lease(c);
+    case TASK_TAKE:
+    case TASK_EXTEND:
+    case TASK_YIELD:
     case TASK_SAVE:
     case TASK_CANCEL:
     case TASK_COMMAND:
@@ -375,7 +438,7 @@ static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, s
 }
 
 static enum checkpoint_signal refuse(struct checkpoint *c, struct error *reterr) {
-    c->has_row = false;
+    c->has_row = c->taken = false;
     error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
               "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
     return CHECKPOINT_REFUSED;
@@ -388,6 +451,15 @@ static enum checkpoint_signal end_command(struct checkpoint *c, struct error *re
     return CHECKPOINT_COMMANDED;
 }
 
+static enum checkpoint_signal end_take(struct checkpoint *c, struct error *reterr) {
+    if (!c->any_row)
+        return refuse(c, reterr);
+    c->row.epoch++;
+    c->row.owner = span_of(c->owner);
+    c->taken = true;
+    return CHECKPOINT_TAKEN;
+}
+
 static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reterr) {
     if (!c->any_row)
         return refuse(c, reterr);
@@ -396,9 +468,6 @@ static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reter
     c->saving = older;
     c->row.cursor = buf_span(&c->cursor);
     c->row.position = c->saving_position;
-    c->row.epoch = c->saving_epoch;
-    c->row.owner = span_of(c->owner);
-    c->taken = true;
     return CHECKPOINT_SAVED;
 }
 
@@ -414,6 +483,14 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
         return end_load(c, reterr);
     case TASK_CREATE:
         return end_create(c, now_us, reterr);
+    case TASK_WATCH:
+        return c->any_row ? CHECKPOINT_WATCHED : refuse(c, reterr);
+    case TASK_TAKE:
+        return end_take(c, reterr);
+    case TASK_EXTEND:
+        return c->any_row ? CHECKPOINT_EXTENDED : refuse(c, reterr);
+    case TASK_YIELD:
+        return c->any_row ? CHECKPOINT_YIELDED : refuse(c, reterr);
     case TASK_SAVE:
         return end_save(c, reterr);
     case TASK_CANCEL:

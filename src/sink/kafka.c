@@ -339,6 +339,7 @@ const struct sink_kind sink_kind_kafka = {
     .next = kafka_next,
     .ready = kafka_ready,
     .renew = kafka_renew,
+    .fence = kafka_renew, /* the library's threads would go on sending */
     .view = kafka_view,
     .notice = kafka_notice,
 };
