@@ -197,8 +197,8 @@ static enum mode_answer started(struct mode *m, int64_t now_us, struct error *re
 
 /* Reading. ------------------------------------------------------------------ */
 
-static void want(struct mode *m, uint32_t events, uint64_t bytes, int64_t now_us) {
-    gaps_want(of(m)->gaps, events, bytes, now_us);
+static void want(struct mode *m, uint32_t events, uint64_t bytes) {
+    gaps_want(of(m)->gaps, events, bytes);
 }
 
 static int next(struct mode *m, int64_t now_us, struct error *reterr) {
