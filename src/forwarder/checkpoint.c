@@ -2,8 +2,6 @@
 #include "forwarder/checkpoint.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "base/instance.h"
 #include "base/log.h"
@@ -130,19 +128,6 @@ const char *checkpoint_note(const struct checkpoint *c) {
 
 /* Statements. --------------------------------------------------------------- */
 
-enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016, OID_JSONB = 3802 };
-
-#define NUMBER_SIZE 24
-
-static struct pgconn_param text_param(struct span text) {
-    return (struct pgconn_param){text, OID_TEXT};
-}
-
-static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
-    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, OID_INT8};
-}
-
 /* `name` NULL: once per connection, not worth preparing. */
 static int start(struct checkpoint *c, enum task task, const char *name, const char *sql, const struct pgconn_param *params,
                  size_t count, int64_t now_us) {
@@ -154,7 +139,7 @@ static int start(struct checkpoint *c, enum task task, const char *name, const c
 }
 
 static int load(struct checkpoint *c, enum task task, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
+    struct pgconn_param params[] = {param_text(span_of(c->forwarder))};
     c->has_row = c->taken = false;
     return start(c, task, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
 }
@@ -165,17 +150,17 @@ int checkpoint_load(struct checkpoint *c, int64_t now_us) {
 
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) {
-    char number[NUMBER_SIZE], lease[NUMBER_SIZE];
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner)), text_param(cursor),
-                                    number_param(position, number), text_param(system_identifier),
-                                    number_param(c->lease_us, lease)};
+    char number[PARAM_NUMBER_SIZE], lease[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {param_text(span_of(c->forwarder)), param_text(span_of(c->owner)), param_text(cursor),
+                                    param_number(position, number), param_text(system_identifier),
+                                    param_number(c->lease_us, lease)};
     ASSERT(!c->has_row);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
     return start(c, TASK_CREATE, NULL, c->sql.create.data, params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_watch(struct checkpoint *c, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
+    struct pgconn_param params[] = {param_text(span_of(c->forwarder))};
     ASSERT(c->has_row);
     return start(c, TASK_WATCH, "watch", c->sql.watch.data, params, ARRAY_LENGTH(params), now_us);
 }
@@ -190,25 +175,25 @@ bool checkpoint_is_taken(const struct checkpoint *c) {
 }
 
 int checkpoint_take(struct checkpoint *c, int64_t now_us) {
-    char lease[NUMBER_SIZE], epoch[NUMBER_SIZE];
+    char lease[PARAM_NUMBER_SIZE], epoch[PARAM_NUMBER_SIZE];
     ASSERT(c->has_row);
     struct pgconn_param params[] = {
-        text_param(span_of(c->forwarder)),
-        text_param(span_of(c->owner)),
-        number_param(c->lease_us, lease),
-        text_param(c->row.owner),
-        number_param(c->row.epoch, epoch),
-        text_param(c->row.cursor),
-        {instance_is_gone(c->row.owner) ? SPAN_LITERAL("true") : SPAN_LITERAL("false"), OID_BOOL},
+        param_text(span_of(c->forwarder)),
+        param_text(span_of(c->owner)),
+        param_number(c->lease_us, lease),
+        param_text(c->row.owner),
+        param_number(c->row.epoch, epoch),
+        param_text(c->row.cursor),
+        {instance_is_gone(c->row.owner) ? SPAN_LITERAL("true") : SPAN_LITERAL("false"), PARAM_BOOL},
     };
     return start(c, TASK_TAKE, NULL, c->sql.take.data, params, ARRAY_LENGTH(params), now_us);
 }
 
 static int extend(struct checkpoint *c, enum task task, int64_t lease_us, int64_t now_us) {
-    char lease[NUMBER_SIZE], epoch[NUMBER_SIZE];
+    char lease[PARAM_NUMBER_SIZE], epoch[PARAM_NUMBER_SIZE];
     ASSERT(c->taken);
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner)),
-                                    number_param(c->row.epoch, epoch), number_param(lease_us, lease)};
+    struct pgconn_param params[] = {param_text(span_of(c->forwarder)), param_text(span_of(c->owner)),
+                                    param_number(c->row.epoch, epoch), param_number(lease_us, lease)};
     return start(c, task, NULL, c->sql.extend.data, params, ARRAY_LENGTH(params), now_us);
 }
 
@@ -221,7 +206,7 @@ int checkpoint_yield(struct checkpoint *c, int64_t now_us) {
 }
 
 static struct pgconn_param array_param(struct span array) {
-    return (struct pgconn_param){array, OID_INT8_ARRAY};
+    return (struct pgconn_param){array, PARAM_INT8_ARRAY};
 }
 
 int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
@@ -229,17 +214,17 @@ int checkpoint_save(struct checkpoint *c, struct span cursor, const struct sourc
     static const struct source_changes none;
     const struct source_changes *g = changes ? changes : &none;
     bool gaps = !span_absent(g->more.first) || !span_absent(g->gone);
-    char new_position[NUMBER_SIZE], epoch[NUMBER_SIZE], lease[NUMBER_SIZE];
+    char new_position[PARAM_NUMBER_SIZE], epoch[PARAM_NUMBER_SIZE], lease[PARAM_NUMBER_SIZE];
     ASSERT(c->taken);
     ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
     c->saving_position = position;
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
-                                    text_param(span_of(c->owner)),
-                                    number_param(c->row.epoch, epoch),
-                                    text_param(c->row.cursor),
-                                    text_param(cursor),
-                                    number_param(position, new_position),
-                                    number_param(c->lease_us, lease),
+    struct pgconn_param params[] = {param_text(span_of(c->forwarder)),
+                                    param_text(span_of(c->owner)),
+                                    param_number(c->row.epoch, epoch),
+                                    param_text(c->row.cursor),
+                                    param_text(cursor),
+                                    param_number(position, new_position),
+                                    param_number(c->lease_us, lease),
                                     array_param(g->more.first),
                                     array_param(g->more.last),
                                     array_param(g->more.left_us),
@@ -255,34 +240,33 @@ int checkpoint_save(struct checkpoint *c, struct span cursor, const struct sourc
 }
 
 int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
-    char text[NUMBER_SIZE];
-    struct pgconn_param params[] = {number_param(pid, text)};
-    params[0].oid = OID_INT4;
+    char text[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {param_number_of(PARAM_INT4, pid, text)};
     return start(c, TASK_CANCEL, "cancel", "SELECT pg_cancel_backend($1)", params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) {
-    char epoch[NUMBER_SIZE];
+    char epoch[PARAM_NUMBER_SIZE];
     ASSERT(c->taken);
     ASSERT(!(command->pauses && command->resumes));
     c->commanded_paused = command->pauses || (c->row.paused && !command->resumes);
     struct span paused = command->pauses ? SPAN_LITERAL("true") : command->resumes ? SPAN_LITERAL("false") : SPAN_ABSENT;
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
-                                    text_param(span_of(c->owner)),
-                                    number_param(c->row.epoch, epoch),
-                                    {paused, OID_BOOL},
-                                    text_param(span_of(command->name)),
-                                    text_param(span_of(command->who)),
-                                    text_param(span_of(command->reason)),
-                                    {span_of(command->before), OID_JSONB},
-                                    {span_of(command->after), OID_JSONB}};
+    struct pgconn_param params[] = {param_text(span_of(c->forwarder)),
+                                    param_text(span_of(c->owner)),
+                                    param_number(c->row.epoch, epoch),
+                                    {paused, PARAM_BOOL},
+                                    param_text(span_of(command->name)),
+                                    param_text(span_of(command->who)),
+                                    param_text(span_of(command->reason)),
+                                    {span_of(command->before), PARAM_JSONB},
+                                    {span_of(command->after), PARAM_JSONB}};
     return start(c, TASK_COMMAND, NULL, c->sql.command.data, params, ARRAY_LENGTH(params), now_us);
 }
 
 /* Inspecting. --------------------------------------------------------------- */
 
 static int look(struct checkpoint *c, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(checkpoint_sql_columns))};
+    struct pgconn_param params[] = {param_text(span_of(c->schema_name)), param_text(span_of(checkpoint_sql_columns))};
     tables_look_clear(&c->look);
     return start(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
 }

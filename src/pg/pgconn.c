@@ -398,11 +398,6 @@ int pgconn_columns(const struct pgconn *c) {
     return c->row_columns;
 }
 
-uint32_t pgconn_column_oid(const struct pgconn *c, int column) {
-    ASSERT(c->row);
-    return PQftype(c->row, column);
-}
-
 const char *pgconn_sqlstate(const struct pgconn *c) {
     return c->sqlstate;
 }

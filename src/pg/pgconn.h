@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "base/option.h"
 #include "base/span.h"
+#include "pg/param.h"
 
 /* Of connections: NAME: postgresql: */
 struct pgconn_options {
@@ -60,11 +61,6 @@ int pgconn_server_version(const struct pgconn *c); /* 150004 */
 
 #define PGCONN_PARAMS_MAX 16
 
-struct pgconn_param {
-    struct span value; /* text form; absent: NULL */
-    uint32_t oid;      /* type; 0: the server decides. Untyped, a cast in SQL may be evaluated for each row */
-};
-
 /* Sends. `name` non-NULL: prepared once per connection under that name (sql must
  * be the same each time). Results in binary form if asked. Single-row mode
  * always. Several statements at once only without name, parameters and binary form.
@@ -82,7 +78,6 @@ int pgconn_fetch(struct pgconn *c, struct error *reterr) MUST_CHECK;
 /* Of the current row; borrowed until the next fetch. Absent span: NULL. */
 struct span pgconn_value(const struct pgconn *c, int column);
 int pgconn_columns(const struct pgconn *c);
-uint32_t pgconn_column_oid(const struct pgconn *c, int column);
 /* Five characters; "" if there is none. */
 const char *pgconn_sqlstate(const struct pgconn *c);
 
@@ -95,7 +90,6 @@ const char *pgconn_sqlstate(const struct pgconn *c);
 #define PGCONN_SERVER_MAX 160 /* bytes, with a NUL */
 
 /* Appends the identifier quoted for SQL ("Event Log"). 0; -ENOMEM; -EMSGSIZE. */
-struct buf;
 int pgconn_quote_identifier(struct span name, struct buf *b) MUST_CHECK;
 int pgconn_quote_literal(struct span text, struct buf *b) MUST_CHECK;
 

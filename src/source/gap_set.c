@@ -179,10 +179,14 @@ int gap_set_list(struct gap_set *s, uint64_t listing, int64_t drawn) {
     return 0;
 }
 
-static size_t count_provable(const struct gap_set *s, uint64_t oldest) {
+static bool is_provable(const struct gap *gap, uint64_t oldest) {
+    return gap->listing != 0 && gap->listing < oldest;
+}
+
+static size_t count_provable(const struct gap_set *s, uint64_t oldest, int64_t upto) {
     size_t count = 0;
-    for (size_t i = 0; i < s->live.count; i++)
-        count += s->live.items[i].listing != 0 && s->live.items[i].listing < oldest;
+    for (size_t i = 0; i < s->live.count && s->live.items[i].range.first <= upto; i++)
+        count += is_provable(&s->live.items[i], oldest);
     return count;
 }
 
@@ -198,19 +202,29 @@ static void bury(struct gap_set *s, struct gap gap, int64_t until_us) {
     append(&s->dead, gap);
 }
 
-int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t until_us) {
-    size_t count = count_provable(s, oldest), kept = 0;
+/* So that no gap stands on both sides of it; `live` has room. */
+static void split_at(struct gap_set *s, int64_t last) {
+    size_t at = gap_set_find(s, last);
+    if (at < s->live.count && s->live.items[at].range.last > last)
+        split(&s->live, at, last);
+}
+
+int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t upto, int64_t until_us) {
+    size_t count = count_provable(s, oldest, upto), kept = 0;
     if (count == 0)
         return 0;
     int r = reserve(&s->gone, count);
     if (r == 0)
         r = reserve(&s->dead, count);
+    if (r == 0)
+        r = reserve(&s->live, 1);
     if (r)
         return r;
+    split_at(s, upto);
     s->version++;
     for (size_t i = 0; i < s->live.count; i++) {
         struct gap gap = s->live.items[i];
-        if (gap.listing != 0 && gap.listing < oldest)
+        if (gap.range.last <= upto && is_provable(&gap, oldest))
             bury(s, gap, until_us);
         else
             s->live.items[kept++] = gap;

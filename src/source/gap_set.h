@@ -63,9 +63,9 @@ int gap_set_fill_dead(struct gap_set *s, size_t index, int64_t position) MUST_CH
 /* Of the live gaps without a listing: those up to `drawn` get this one; one that
  * reaches beyond is split there and the rest stays without. */
 int gap_set_list(struct gap_set *s, uint64_t listing, int64_t drawn) MUST_CHECK;
-/* Live gaps with a listing below `oldest` are dead from now on. until_us
- * INT64_MIN: and not probed either. */
-int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t until_us) MUST_CHECK;
+/* What of the live gaps with a listing below `oldest` stands at `upto` or below
+ * is dead from now on. until_us INT64_MIN: and not probed either. */
+int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t upto, int64_t until_us) MUST_CHECK;
 /* The dead gaps whose bit is set in `which` (by index; NULL: all) from `first` on, `count` of them, are no longer probed. */
 int gap_set_forget(struct gap_set *s, size_t first, size_t count, const bool *which) MUST_CHECK;
 

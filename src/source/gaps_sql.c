@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
 
-#define ARRAY_MAX (8 << 20) /* bytes of the text of an array */
 #define TEXT(b) SPAN_ARGS(buf_span(&(b)))
 
 /* Opening. ------------------------------------------------------------------ */
@@ -144,7 +142,7 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     s->table = BUF_INIT(16384);
-    s->first = s->last = BUF_INIT(ARRAY_MAX);
+    s->first = s->last = BUF_INIT(GAPS_SQL_ARRAY_MAX);
     CLEANUP(buf_done) struct buf name = BUF_INIT(8192);
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
@@ -188,57 +186,49 @@ int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) {
 
 /* Sending. ------------------------------------------------------------------ */
 
-#define NUMBER_SIZE 24
-#define OID_INT8_ARRAY 1016
-
-static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
-    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, TABLE_OID_INT8};
-}
-
 static int write_arrays(struct gaps_sql *s, const struct ranges *ranges) {
     buf_clear(&s->first);
     buf_clear(&s->last);
     int r = 0;
     for (size_t i = 0; r == 0 && i < ranges->count; i++) {
-        r = buf_addf(&s->first, "%c%" PRId64, i ? ',' : '{', ranges->items[i].first);
+        r = param_array_add(&s->first, ranges->items[i].first);
         if (r == 0)
-            r = buf_addf(&s->last, "%c%" PRId64, i ? ',' : '{', ranges->items[i].last);
+            r = param_array_add(&s->last, ranges->items[i].last);
     }
     if (r == 0)
-        r = buf_addf(&s->first, "%s}", ranges->count ? "" : "{");
-    return r ? r : buf_addf(&s->last, "%s}", ranges->count ? "" : "{");
+        r = param_array_end(&s->first);
+    return r ? r : param_array_end(&s->last);
 }
 
 int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
                         struct error *reterr) {
-    char max[NUMBER_SIZE], last[NUMBER_SIZE];
-    struct pgconn_param params[] = {number_param(GAPS_LIVE_MAX, max), number_param(upto, last)};
+    char max[PARAM_NUMBER_SIZE], last[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {param_number(GAPS_LIVE_MAX, max), param_number(upto, last)};
     size_t count = now ? ARRAY_LENGTH(params) : 0;
     return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, count, true, now_us, reterr);
 }
 
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
                   struct error *reterr) {
-    char position[NUMBER_SIZE], limit[NUMBER_SIZE];
+    char position[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
     int r = write_arrays(s, statement->ranges);
     if (r)
         return r;
-    struct pgconn_param first = {buf_span(&s->first), OID_INT8_ARRAY}, last = {buf_span(&s->last), OID_INT8_ARRAY};
+    struct pgconn_param first = {buf_span(&s->first), PARAM_INT8_ARRAY}, last = {buf_span(&s->last), PARAM_INT8_ARRAY};
     switch (statement->kind) {
     case GAPS_PAGE: {
-        struct pgconn_param params[] = {first, last, number_param(statement->position, position),
-                                        number_param(statement->limit, limit)};
+        struct pgconn_param params[] = {first, last, param_number(statement->position, position),
+                                        param_number(statement->limit, limit)};
         return pgconn_send(tail, "page", s->page.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
     }
     case GAPS_DEAD: {
-        struct pgconn_param params[] = {first, last, number_param(statement->limit, limit)};
+        struct pgconn_param params[] = {first, last, param_number(statement->limit, limit)};
         return pgconn_send(tail, "dead", s->dead.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
     }
     case GAPS_LIST:
         return pgconn_send(tail, "list", s->list.data, NULL, 0, true, now_us, reterr);
     case GAPS_WHO: {
-        struct pgconn_param params[] = {{span_of(statement->holder), TABLE_OID_TEXT}};
+        struct pgconn_param params[] = {param_text(span_of(statement->holder))};
         return pgconn_send(tail, "who", s->who.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
     }
     }

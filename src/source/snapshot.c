@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
 
@@ -220,15 +219,8 @@ int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) {
 
 /* Sending. ------------------------------------------------------------------ */
 
-#define NUMBER_SIZE 24
-
 static struct pgconn_param snapshot_param(struct span text) {
-    return (struct pgconn_param){text, TABLE_OID_PG_SNAPSHOT};
-}
-
-static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
-    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, TABLE_OID_INT8};
+    return (struct pgconn_param){text, PARAM_PG_SNAPSHOT};
 }
 
 int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struct span cursor_snapshot, int64_t now_us,
@@ -239,15 +231,15 @@ int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struc
 
 static int send_small(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                       struct error *reterr) {
-    char limit[NUMBER_SIZE];
-    struct pgconn_param params[] = {snapshot_param(st->s), number_param(st->limit, limit)};
+    char limit[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {snapshot_param(st->s), param_number(st->limit, limit)};
     return pgconn_send(tail, "small", s->small.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
 static int send_first(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                       struct error *reterr) {
-    char position[NUMBER_SIZE];
-    struct pgconn_param params[] = {snapshot_param(st->s), snapshot_param(st->n), number_param(st->position, position)};
+    char position[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {snapshot_param(st->s), snapshot_param(st->n), param_number(st->position, position)};
     return pgconn_send(tail, "first", s->first.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
@@ -258,10 +250,10 @@ static bool lists_nobody(struct span snapshot) {
 
 static int send_page(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                      struct error *reterr) {
-    char position[NUMBER_SIZE], end[NUMBER_SIZE], first[NUMBER_SIZE], limit[NUMBER_SIZE];
+    char position[PARAM_NUMBER_SIZE], end[PARAM_NUMBER_SIZE], first[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
     struct pgconn_param params[] = {snapshot_param(st->s),         snapshot_param(st->n),
-                                    number_param(st->position, position), number_param(st->end, end),
-                                    number_param(st->first, first),       number_param(st->limit, limit)};
+                                    param_number(st->position, position), param_number(st->end, end),
+                                    param_number(st->first, first),       param_number(st->limit, limit)};
     bool walk = lists_nobody(st->s);
     return pgconn_send(tail, walk ? "walk" : "page", walk ? s->walk.data : s->page.data, params, ARRAY_LENGTH(params), true,
                        now_us, reterr);

@@ -390,7 +390,7 @@ static void begin_read(struct daemon *d, const struct flow_want *want, int64_t n
     d->asked_bytes = want->bytes;
     d->got_events = 0;
     d->got_bytes = 0;
-    tail_want(&d->tail, want->events, want->bytes, now_us);
+    tail_want(&d->tail, want->events, want->bytes);
     next_statement(d, now_us);
 }
 
