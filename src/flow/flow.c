@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/lease.h"
 #include "flow/state.h"
 
 int flow_new(const struct flow_options *options, struct flow **ret_flow) {

@@ -77,8 +77,7 @@ void flow_mark(struct flow *f, int64_t now_us, struct flow_mark mark, uint32_t r
 void flow_read_done(struct flow *f, int64_t now_us, bool caught_up);
 /* The source gave a target up (it keeps a bounded number): no mark of it can be saved. */
 void flow_target_dropped(struct flow *f, uint64_t target);
-/* Something was written (LISTEN): the next poll is due now. */
-void flow_wake(struct flow *f, int64_t now_us);
+void flow_wake(struct flow *f, int64_t now_us); /* something was written (LISTEN): the next poll is due now */
 
 /* Facts: publishing. ---------------------------------------------------- */
 
@@ -98,20 +97,13 @@ void flow_not_taken(struct flow *f, int64_t now_us, uint64_t token);
 
 /* Facts: checkpoint, operator. ------------------------------------------ */
 
-/* The lease was taken by a statement that was sent at `since_us` or later; flow_database_down gives it up. */
-void flow_leased(struct flow *f, int64_t now_us, int64_t since_us);
-void flow_extended(struct flow *f, int64_t now_us);
-void flow_not_extended(struct flow *f, int64_t now_us); /* try again */
-/* Given back, or it can't be: then it ends by itself. */
-void flow_yielded(struct flow *f, int64_t now_us);
 void flow_saved(struct flow *f, int64_t now_us);
 void flow_save_failed(struct flow *f, int64_t now_us); /* try again */
 void flow_pause(struct flow *f, int64_t now_us, bool paused);
 /* Gives up the oldest event; asserts that there is one. It settles when nothing of it is
  * on the wire any more, whatever the sink answers. Returns its number by arrival. */
 uint64_t flow_skip(struct flow *f, int64_t now_us);
-/* Is that event behind the saved checkpoint? Until the database is down. */
-bool flow_is_saved(const struct flow *f, uint64_t seq);
+bool flow_is_saved(const struct flow *f, uint64_t seq); /* is it behind the saved checkpoint? Until the database is down */
 /* No new reads, no new events on their way but those before one that is, no further attempt of one that failed: what
  * is under way (all destinations of a started event, while the sink is up) settles and is saved until the deadline. */
 void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us);
@@ -139,15 +131,10 @@ struct flow_want {
     int64_t position; /* the highest settled in order; INT64_MIN: none since the checkpoint was loaded */
 };
 
-/* The lease may have run out: nothing more may be handed to the broker, and what is on its way there is stopped as far as
- * it can be; then the database is given up, and the next load tells who is active. To be asked before each turn. */
-bool flow_is_fenced(const struct flow *f, int64_t now_us);
-
 /* true: *ret_want is taken as being done from now on. */
 bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want);
 /* When flow_next may say something new without a fact; CLOCK_NEVER: no timer. */
 int64_t flow_deadline_us(const struct flow *f);
-/* Marks of targets below it are needed no more. */
-uint64_t flow_oldest_target(const struct flow *f);
+uint64_t flow_oldest_target(const struct flow *f); /* marks of targets below it are needed no more */
 
 #endif

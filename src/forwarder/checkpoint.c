@@ -3,52 +3,11 @@
 
 #include <errno.h>
 
-#include "base/instance.h"
 #include "base/log.h"
-#include "forwarder/checkpoint_sql.h"
-#include "forwarder/tables_look.h"
+#include "forwarder/checkpoint_state.h"
 
 #define SCHEMA_SQL_MAX_BYTES 16384
 #define TEXT_MAX_BYTES 1024 /* of owner and system identifier */
-
-enum task {
-    TASK_NONE,
-    TASK_LOOK,   /* which server, our tables, rights */
-    TASK_MAKE,   /* our tables, then TASK_LOOK again */
-    TASK_PEEK,   /* is the row, if there is one, of this cluster? */
-    TASK_LOAD,
-    TASK_CREATE,
-    TASK_WATCH,
-    TASK_TAKE,
-    TASK_EXTEND,
-    TASK_YIELD,
-    TASK_SAVE,
-    TASK_CANCEL,
-    TASK_COMMAND,
-};
-
-struct checkpoint {
-    char *forwarder, *owner;
-    struct buf schema; /* quoted, terminated */
-    char *schema_name;
-    bool may_create;
-    int64_t lease_us;
-    struct pgconn *keep;
-    struct checkpoint_sql sql;
-
-    enum task task;
-    bool any_row; /* the statement has returned one */
-    struct tables_look look;
-    bool made; /* it was tried to make the tables, in this inspection */
-
-    bool has_row;
-    bool taken; /* owner and epoch of the row are ours */
-    struct checkpoint_row row;
-    struct buf cursor, system_identifier, row_owner, retained[3];
-    struct buf saving; /* the cursor that becomes the row's when the save succeeds */
-    int64_t saving_position;
-    bool commanded_paused;
-};
 
 /* Making. ------------------------------------------------------------------- */
 
@@ -126,149 +85,12 @@ const char *checkpoint_note(const struct checkpoint *c) {
     return c->look.note.len ? c->look.note.data : "";
 }
 
-/* Statements. --------------------------------------------------------------- */
-
-/* `name` NULL: once per connection, not worth preparing. */
-static int start(struct checkpoint *c, enum task task, const char *name, const char *sql, const struct pgconn_param *params,
-                 size_t count, int64_t now_us) {
-    struct error ignored; /* a lost connection says so again at the next work */
-    ASSERT(c->task == TASK_NONE);
-    c->task = task;
-    c->any_row = false;
-    return pgconn_send(c->keep, name, sql, params, count, false, now_us, &ignored);
-}
-
-static int load(struct checkpoint *c, enum task task, int64_t now_us) {
-    struct pgconn_param params[] = {param_text(span_of(c->forwarder))};
-    c->has_row = c->taken = false;
-    return start(c, task, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-int checkpoint_load(struct checkpoint *c, int64_t now_us) {
-    return load(c, TASK_LOAD, now_us);
-}
-
-int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
-                      int64_t now_us) {
-    char number[PARAM_NUMBER_SIZE], lease[PARAM_NUMBER_SIZE];
-    struct pgconn_param params[] = {param_text(span_of(c->forwarder)), param_text(span_of(c->owner)), param_text(cursor),
-                                    param_number(position, number), param_text(system_identifier),
-                                    param_number(c->lease_us, lease)};
-    ASSERT(!c->has_row);
-    ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
-    return start(c, TASK_CREATE, NULL, c->sql.create.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-int checkpoint_watch(struct checkpoint *c, int64_t now_us) {
-    struct pgconn_param params[] = {param_text(span_of(c->forwarder))};
-    ASSERT(c->has_row);
-    return start(c, TASK_WATCH, "watch", c->sql.watch.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-bool checkpoint_is_free(const struct checkpoint *c) {
-    ASSERT(c->has_row);
-    return c->row.lease_left_us == 0 || span_is(c->row.owner, c->owner) || instance_is_gone(c->row.owner);
-}
-
-bool checkpoint_is_taken(const struct checkpoint *c) {
-    return c->taken;
-}
-
-int checkpoint_take(struct checkpoint *c, int64_t now_us) {
-    char lease[PARAM_NUMBER_SIZE], epoch[PARAM_NUMBER_SIZE];
-    ASSERT(c->has_row);
-    struct pgconn_param params[] = {
-        param_text(span_of(c->forwarder)),
-        param_text(span_of(c->owner)),
-        param_number(c->lease_us, lease),
-        param_text(c->row.owner),
-        param_number(c->row.epoch, epoch),
-        param_text(c->row.cursor),
-        {instance_is_gone(c->row.owner) ? SPAN_LITERAL("true") : SPAN_LITERAL("false"), PARAM_BOOL},
-    };
-    return start(c, TASK_TAKE, NULL, c->sql.take.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-static int extend(struct checkpoint *c, enum task task, int64_t lease_us, int64_t now_us) {
-    char lease[PARAM_NUMBER_SIZE], epoch[PARAM_NUMBER_SIZE];
-    ASSERT(c->taken);
-    struct pgconn_param params[] = {param_text(span_of(c->forwarder)), param_text(span_of(c->owner)),
-                                    param_number(c->row.epoch, epoch), param_number(lease_us, lease)};
-    return start(c, task, NULL, c->sql.extend.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-int checkpoint_extend(struct checkpoint *c, int64_t now_us) {
-    return extend(c, TASK_EXTEND, c->lease_us, now_us);
-}
-
-int checkpoint_yield(struct checkpoint *c, int64_t now_us) {
-    return extend(c, TASK_YIELD, 0, now_us);
-}
-
-static struct pgconn_param array_param(struct span array) {
-    return (struct pgconn_param){array, PARAM_INT8_ARRAY};
-}
-
-int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
-                    int64_t now_us) {
-    static const struct source_changes none;
-    const struct source_changes *g = changes ? changes : &none;
-    bool gaps = !span_absent(g->more.first) || !span_absent(g->gone);
-    char new_position[PARAM_NUMBER_SIZE], epoch[PARAM_NUMBER_SIZE], lease[PARAM_NUMBER_SIZE];
-    ASSERT(c->taken);
-    ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
-    c->saving_position = position;
-    struct pgconn_param params[] = {param_text(span_of(c->forwarder)),
-                                    param_text(span_of(c->owner)),
-                                    param_number(c->row.epoch, epoch),
-                                    param_text(c->row.cursor),
-                                    param_text(cursor),
-                                    param_number(position, new_position),
-                                    param_number(c->lease_us, lease),
-                                    array_param(g->more.first),
-                                    array_param(g->more.last),
-                                    array_param(g->more.left_us),
-                                    array_param(g->gone)};
-    size_t count = ARRAY_LENGTH(params);
-    buf_clear(&c->saving);
-    int r = buf_add_span(&c->saving, cursor);
-    if (r)
-        return r;
-    if (gaps)
-        return start(c, TASK_SAVE, "save gaps", c->sql.save_gaps.data, params, count, now_us);
-    return start(c, TASK_SAVE, "save", c->sql.save.data, params, count - 4, now_us);
-}
-
-int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
-    char text[PARAM_NUMBER_SIZE];
-    struct pgconn_param params[] = {param_number_of(PARAM_INT4, pid, text)};
-    return start(c, TASK_CANCEL, "cancel", "SELECT pg_cancel_backend($1)", params, ARRAY_LENGTH(params), now_us);
-}
-
-int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) {
-    char epoch[PARAM_NUMBER_SIZE];
-    ASSERT(c->taken);
-    ASSERT(!(command->pauses && command->resumes));
-    c->commanded_paused = command->pauses || (c->row.paused && !command->resumes);
-    struct span paused = command->pauses ? SPAN_LITERAL("true") : command->resumes ? SPAN_LITERAL("false") : SPAN_ABSENT;
-    struct pgconn_param params[] = {param_text(span_of(c->forwarder)),
-                                    param_text(span_of(c->owner)),
-                                    param_number(c->row.epoch, epoch),
-                                    {paused, PARAM_BOOL},
-                                    param_text(span_of(command->name)),
-                                    param_text(span_of(command->who)),
-                                    param_text(span_of(command->reason)),
-                                    {span_of(command->before), PARAM_JSONB},
-                                    {span_of(command->after), PARAM_JSONB}};
-    return start(c, TASK_COMMAND, NULL, c->sql.command.data, params, ARRAY_LENGTH(params), now_us);
-}
-
 /* Inspecting. --------------------------------------------------------------- */
 
 static int look(struct checkpoint *c, int64_t now_us) {
     struct pgconn_param params[] = {param_text(span_of(c->schema_name)), param_text(span_of(checkpoint_sql_columns))};
     tables_look_clear(&c->look);
-    return start(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
+    return checkpoint_ask(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
@@ -282,7 +104,7 @@ static int make(struct checkpoint *c, int64_t now_us) {
     if (r == 0)
         r = buf_terminate(&sql);
     c->made = true;
-    return r ? r : start(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
+    return r ? r : checkpoint_ask(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
 }
 
 /* What came of it. ---------------------------------------------------------- */
@@ -376,7 +198,7 @@ static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, str
         return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : lose(reterr);
     }
     if (!c->look.missing) {
-        int r = load(c, TASK_PEEK, now_us);
+        int r = checkpoint_ask_load(c, TASK_PEEK, now_us);
         return r == 0 ? CHECKPOINT_NONE : lose(reterr);
     }
     *reterr = c->look.error;
@@ -417,7 +239,7 @@ static enum checkpoint_signal end_load(struct checkpoint *c, struct error *reter
 static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, struct error *reterr) {
     if (c->any_row)
         return CHECKPOINT_LOADED;
-    int r = load(c, TASK_LOAD, now_us);
+    int r = checkpoint_ask_load(c, TASK_LOAD, now_us);
     return r == 0 ? CHECKPOINT_NONE : lose(reterr);
 }
 

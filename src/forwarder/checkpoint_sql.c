@@ -82,7 +82,8 @@ int checkpoint_sql_init(struct checkpoint_sql *s, const char *schema) {
                      "WITH old AS (DELETE FROM %s.gap WHERE forwarder = $1"
                      " AND NOT EXISTS (SELECT FROM %s.checkpoint WHERE forwarder = $1))"
                      " INSERT INTO %s.checkpoint (forwarder, owner, cursor, position, system_identifier, lease_until)"
-                     " VALUES ($1, $2, $3, $4, $5, now() + $6 * interval '1 microsecond') ON CONFLICT (forwarder) DO NOTHING RETURNING " ROW_COLUMNS,
+                     " VALUES ($1, $2, $3, $4, $5, now() + $6 * interval '1 microsecond')"
+                     " ON CONFLICT (forwarder) DO NOTHING RETURNING " ROW_COLUMNS,
                      schema, schema, schema);
     if (r == 0)
         r = buf_addf(&s->take, take_format, schema);

@@ -209,6 +209,15 @@ static enum database_signal on_loaded(struct database *d, struct span cursor, in
     return DATABASE_NONE;
 }
 
+static enum database_signal on_saved(struct database *d) {
+    d->leased_us = d->asked_us;
+    source_saved(d->source, d->save_mark);
+    d->saving = false;
+    d->writes++;
+    d->checkpoint_position = d->save_position;
+    return DATABASE_SAVED;
+}
+
 static enum database_signal on_checkpoint(struct database *d, enum checkpoint_signal signal, int64_t now_us,
                                           struct error *reterr) {
     switch (signal) {
@@ -242,12 +251,7 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
     case CHECKPOINT_YIELDED:
         return DATABASE_YIELDED;
     case CHECKPOINT_SAVED:
-        d->leased_us = d->asked_us;
-        source_saved(d->source, d->save_mark);
-        d->saving = false;
-        d->writes++;
-        d->checkpoint_position = d->save_position;
-        return DATABASE_SAVED;
+        return on_saved(d);
     case CHECKPOINT_REFUSED:
         /* Another instance, or an operator, has moved the row: what we know is not the truth any more. */
         return go_down(d, now_us);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/message_id.h"
+#include "flow/lease.h"
 #include "flow/view.h"
 #include "forwarder/command.h"
 #include "forwarder/database.h"
@@ -216,6 +217,15 @@ static void on_row(struct forwarder *f, int64_t now_us) {
         f->read_position = mark_of(f).position;
 }
 
+static void on_saved(struct forwarder *f, int64_t now_us) {
+    f->counts.checkpoint_writes = database_writes(f->database);
+    histogram_add(&f->times.save, now_us - f->save_since_us);
+    report_saving(f->report, NULL);
+    flow_saved(f->flow, now_us);
+    database_release(f->database, flow_oldest_target(f->flow));
+    command_saved(&f->command);
+}
+
 static void on_save_failed(struct forwarder *f, const struct error *error, int64_t now_us) {
     report_saving(f->report, error->text);
     flow_save_failed(f->flow, now_us);
@@ -272,12 +282,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         flow_target_dropped(f->flow, database_dropped(f->database));
         return true;
     case DATABASE_SAVED:
-        f->counts.checkpoint_writes = database_writes(f->database);
-        histogram_add(&f->times.save, now_us - f->save_since_us);
-        report_saving(f->report, NULL);
-        flow_saved(f->flow, now_us);
-        database_release(f->database, flow_oldest_target(f->flow));
-        command_saved(&f->command);
+        on_saved(f, now_us);
         return true;
     case DATABASE_SAVE_FAILED:
         on_save_failed(f, &error, now_us);

@@ -197,8 +197,8 @@ static int write_sql(struct work *w, struct buf *sql) {
                      " FROM %s.checkpoint WHERE forwarder = $1 AND lease_until > now() AND NOT $9) AS each),"
                      " old AS MATERIALIZED (SELECT * FROM %s.checkpoint WHERE forwarder = $1 AND cursor = $2 FOR UPDATE),"
                      " moved AS (UPDATE %s.checkpoint c SET cursor = $3, position = $4, system_identifier = $5, owner = $6,"
-                     " lease_until = NULL, epoch = c.epoch + 1, updated = now() FROM old, open WHERE c.forwarder = old.forwarder AND open.by IS NULL"
-                     " RETURNING",
+                     " lease_until = NULL, epoch = c.epoch + 1, updated = now() FROM old, open"
+                     " WHERE c.forwarder = old.forwarder AND open.by IS NULL RETURNING",
                      schema, schema, schema);
     static const char *const rows[] = {"old", "c"};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(rows); i++)

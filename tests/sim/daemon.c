@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/lease.h"
 #include "flow/view.h"
 
 #define ACK_TIMEOUT_US 500000

@@ -57,12 +57,10 @@ END_TEST
 static const char *with(int part, const char *text) {
     static char changed[2 * INSTANCE_NAME_MAX];
     char copy[INSTANCE_NAME_MAX], *rest = copy, *field;
+    int len = 0;
     memcpy(copy, own, sizeof copy);
-    changed[0] = '\0';
-    for (int i = 0; (field = strsep(&rest, ":")); i++) {
-        strcat(changed, i ? ":" : "");
-        strcat(changed, i == part ? text : field);
-    }
+    for (int i = 0; (field = strsep(&rest, ":")); i++)
+        len += snprintf(changed + len, sizeof changed - (size_t)len, "%s%s", i ? ":" : "", i == part ? text : field);
     return changed;
 }
 
