@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/instance.h"
 #include "base/log.h"
 #include "forwarder/checkpoint.h"
 
@@ -28,7 +27,6 @@ struct work {
     struct buf cursor, old_cursor;
     char old_position[24];
     struct error error;
-    bool owner_gone;
     bool unfit; /* the source's note says why */
     bool any_row; /* of the last statement; its first row: */
     struct buf answers[ANSWERS_MAX];
@@ -132,7 +130,7 @@ static int refuse(struct work *w, const char *format, ...) {
 static int load(struct work *w) {
     CLEANUP(buf_done) struct buf sql = BUF_INIT(SQL_MAX_BYTES);
     struct pgconn_param params[] = {text_param(w->rebase->forwarder)};
-    int r = buf_addf(&sql, "SELECT cursor, position, owner FROM %s.checkpoint WHERE forwarder = $1", w->schema.data);
+    int r = buf_addf(&sql, "SELECT cursor, position FROM %s.checkpoint WHERE forwarder = $1", w->schema.data);
     if (r == 0)
         r = buf_terminate(&sql);
     if (r == 0)
@@ -142,7 +140,6 @@ static int load(struct work *w) {
     if (!w->any_row)
         return refuse(w, "there is no checkpoint of forwarder '%s' to rebase: a new one begins at the configured start",
                       w->rebase->forwarder);
-    w->owner_gone = instance_is_gone(buf_span(&w->answers[2]));
     snprintf(w->old_position, sizeof w->old_position, "%s", w->answers[1].len ? w->answers[1].data : "0");
     r = buf_add_span(&w->old_cursor, buf_span(&w->answers[0]));
     return r ? r : buf_terminate(&w->old_cursor);
@@ -184,22 +181,18 @@ static int find_cursor(struct work *w) {
 }
 
 /* $1 forwarder, $2 the cursor as it was read, $3 the new one, $4 position, $5 system identifier, $6 who, $7 the
- * daemon's application name, $8 reason, $9 its owner is surely gone. An instance that is cut off from the database has no
- * backend, and a lease as long as it may publish. The new owner and epoch shut out whoever has loaded the row before. Gaps
+ * daemon's application name, $8 reason. The new owner and epoch shut out whoever has loaded the row before. Gaps
  * that stand beside a cursor belong to it. */
 static int write_sql(struct work *w, struct buf *sql) {
     const char *schema = w->schema.data;
     int r = buf_addf(sql,
-                     "WITH open AS MATERIALIZED (SELECT string_agg(by, ', ') AS by FROM (SELECT 'backend ' || pid AS by"
-                     " FROM pg_stat_activity"
-                     " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = left($7, 63)"
-                     " UNION ALL SELECT format('lease of %%s for another %%s', owner, lease_until - now())"
-                     " FROM %s.checkpoint WHERE forwarder = $1 AND lease_until > now() AND NOT $9) AS each),"
+                     "WITH open AS MATERIALIZED (SELECT string_agg(pid::text, ', ') AS pids FROM pg_stat_activity"
+                     " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = left($7, 63)),"
                      " old AS MATERIALIZED (SELECT * FROM %s.checkpoint WHERE forwarder = $1 AND cursor = $2 FOR UPDATE),"
                      " moved AS (UPDATE %s.checkpoint c SET cursor = $3, position = $4, system_identifier = $5, owner = $6,"
                      " lease_until = NULL, epoch = c.epoch + 1, updated = now() FROM old, open"
-                     " WHERE c.forwarder = old.forwarder AND open.by IS NULL RETURNING",
-                     schema, schema, schema);
+                     " WHERE c.forwarder = old.forwarder AND open.pids IS NULL RETURNING",
+                     schema, schema);
     static const char *const rows[] = {"old", "c"};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(rows); i++)
         r = buf_addf(sql,
@@ -211,7 +204,7 @@ static int write_sql(struct work *w, struct buf *sql) {
     return r ? r : buf_addf(sql,
                             "), noted AS (INSERT INTO %s.journal (forwarder, command, who, reason, before, after)"
                             " SELECT $1, 'rebase', $6, $8, was, new FROM moved)"
-                            " SELECT by, was, new FROM open LEFT JOIN moved ON true",
+                            " SELECT pids, was, new FROM open LEFT JOIN moved ON true",
                             schema);
 }
 
@@ -228,7 +221,6 @@ static int move(struct work *w, const char *sql) {
         text_param(w->rebase->who),
         text_param(daemon),
         text_param(w->rebase->reason),
-        {w->owner_gone ? SPAN_LITERAL("true") : SPAN_LITERAL("false"), PARAM_BOOL},
     };
     return ask(w, sql, params, ARRAY_LENGTH(params));
 }
@@ -248,7 +240,7 @@ static int move_when_free(struct work *w) {
     if (r)
         return r;
     if (!w->null[0])
-        return refuse(w, "a daemon has forwarder '%s' open (%s): stop it first", w->rebase->forwarder, w->answers[0].data);
+        return refuse(w, "a daemon has forwarder '%s' open (backend %s): stop it first", w->rebase->forwarder, w->answers[0].data);
     if (w->null[1])
         return refuse(w, "the checkpoint of forwarder '%s' was changed by another meanwhile: look at it and try again",
                       w->rebase->forwarder);
