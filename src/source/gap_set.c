@@ -100,6 +100,24 @@ bool gap_set_touches(const struct gap_set *s, struct range range) {
     return at < s->live.count && s->live.items[at].range.first <= range.last;
 }
 
+const struct gap *gap_set_oldest(const struct gap_set *s) {
+    const struct gap *oldest = NULL;
+    for (size_t i = 0; i < s->live.count; i++) {
+        const struct gap *gap = &s->live.items[i];
+        if (!oldest || gap->time_us <= oldest->time_us) /* of one age the last: before the first row may be no rows */
+            oldest = gap;
+    }
+    return oldest;
+}
+
+/* The newest stand last. */
+size_t gap_set_unlisted(const struct gap_set *s, int64_t drawn, size_t enough) {
+    size_t count = 0;
+    for (size_t i = s->live.count; i > 0 && count < enough; i--)
+        count += s->live.items[i - 1].listing == 0 && s->live.items[i - 1].range.first <= drawn;
+    return count;
+}
+
 /* Takes it out of its list; `gone` has room. */
 static struct gap leave(struct gap_set *s, struct gap_list *list, size_t index) {
     struct gap gap = list->items[index];

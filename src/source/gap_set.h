@@ -34,7 +34,7 @@ struct gap_list {
 
 struct gap_set {
     struct gap_list live; /* by position */
-    struct gap_list dead; /* by the time they were proven */
+    struct gap_list dead; /* those known longest first; what a row has left of one comes last */
     struct gap_list gone; /* by `died` */
     uint64_t version;     /* of now; grows with every change */
     struct ranges scratch;
@@ -59,6 +59,11 @@ bool gap_set_touches(const struct gap_set *s, struct range range);
 int gap_set_fill_live(struct gap_set *s, size_t index, int64_t position) MUST_CHECK;
 /* Of a dead gap; what is left comes last. */
 int gap_set_fill_dead(struct gap_set *s, size_t index, int64_t position) MUST_CHECK;
+
+/* The live gap that was seen first; NULL. */
+const struct gap *gap_set_oldest(const struct gap_set *s);
+/* How many live gaps that begin at `drawn` or below have no listing; counts no further than `enough`. */
+size_t gap_set_unlisted(const struct gap_set *s, int64_t drawn, size_t enough);
 
 /* Of the live gaps without a listing: those up to `drawn` get this one; one that
  * reaches beyond is split there and the rest stays without. */

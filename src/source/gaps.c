@@ -125,29 +125,9 @@ static bool is_drawn(const struct gaps *g, const struct gap *gap) {
     return gap->listing != 0 || gap->range.first <= g->drawn;
 }
 
-/* Are so many without a listing? The newest stand last. */
-static bool many_are_unlisted(const struct gaps *g) {
-    size_t count = 0;
-    for (size_t i = g->set.live.count; i > 0 && count < GAPS_LIST_SOON; i--) {
-        const struct gap *gap = &g->set.live.items[i - 1];
-        count += gap->listing == 0 && is_drawn(g, gap);
-    }
-    return count >= GAPS_LIST_SOON;
-}
-
 static bool list_is_due(const struct gaps *g, int64_t now_us) {
     bool any = g->set.live.count > 0 && is_drawn(g, &g->set.live.items[0]);
-    return any && (now_us >= g->list_due_us || many_are_unlisted(g));
-}
-
-static const struct gap *longest_waiting(const struct gaps *g) {
-    const struct gap *oldest = NULL;
-    for (size_t i = 0; i < g->set.live.count; i++) {
-        const struct gap *gap = &g->set.live.items[i];
-        if (!oldest || gap->time_us <= oldest->time_us) /* of one age the last: before the first row may be no rows */
-            oldest = gap;
-    }
-    return oldest;
+    return any && (now_us >= g->list_due_us || gap_set_unlisted(&g->set, g->drawn, GAPS_LIST_SOON) == GAPS_LIST_SOON);
 }
 
 static bool who_is_due(const struct gaps *g, int64_t now_us) {
@@ -488,7 +468,7 @@ void gaps_release(struct gaps *g, uint64_t version) {
 /* Seeing. ------------------------------------------------------------------- */
 
 bool gaps_waits(const struct gaps *g, int64_t now_us, struct gaps_wait *ret_wait) {
-    const struct gap *gap = longest_waiting(g);
+    const struct gap *gap = gap_set_oldest(&g->set);
     if (!gap || now_us - gap->time_us < GAPS_WAIT_US)
         return false;
     const struct holder *holder = gap->listing ? holders_first(&g->holders, gap->listing) : NULL;
