@@ -53,7 +53,7 @@ void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_prod
     s->failed = 0;
     s->away_since_us = CLOCK_NEVER;
     s->up_since_us = s->searched_us = now_us;
-    kafka_gate_reset(&s->gate);
+    kafka_gate_reset(&s->gate, now_us);
     kafka_suspects_reset(&s->suspects);
     kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
@@ -283,7 +283,7 @@ static void look_for_broker(struct kafka_session *s, int64_t now_us) {
 static void look_at_gate(struct kafka_session *s, int64_t now_us) {
     struct span topic = kafka_gate_topic(&s->gate);
     if (!span_absent(topic) && kafka_topics_find(s->topics, topic, now_us))
-        kafka_gate_topic_known(&s->gate);
+        kafka_gate_topic_known(&s->gate, now_us);
     kafka_gate_turn(&s->gate, now_us);
 }
 
