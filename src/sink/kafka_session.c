@@ -126,7 +126,7 @@ static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int
 /* What the search tells of batches, once it is over. */
 static void learn_batch_bytes(struct kafka_session *s) {
     int64_t bytes = kafka_suspects_any(&s->suspects) ? 0 : kafka_suspects_batch_bytes(&s->suspects);
-    if (bytes > 0)
+    if (bytes > 0 && (s->batch_bytes == 0 || bytes < s->batch_bytes))
         s->batch_bytes = bytes;
 }
 

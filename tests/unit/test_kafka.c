@@ -182,7 +182,7 @@ START_TEST(a_topic_whose_look_hangs_holds_no_other) {
     kafka.properties[0].value.value = server; /* for what connects from now on */
     int64_t begin_us = clock_now_us();
     ck_assert_int_eq(submit_to("new"), SINK_E_RETRY);
-    ck_assert_int_lt(clock_now_us() - begin_us, CLOCK_US_PER_S);
+    ck_assert_int_lt(clock_now_us() - begin_us, 3 * CLOCK_US_PER_S); /* far less than a look takes */
     ck_assert_ptr_nonnull(strstr(drive.rig.refusal.text, "topic new"));
     ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_RETRY); /* without any further wait */
     the_other_topic_goes_on();
