@@ -166,11 +166,7 @@ static const struct option source_table[] = {
     OPTION_END,
 };
 static const char *const source_others[] = {"connection", "columns", "start", "filter", "poll", "gaps", "emit", NULL};
-static const struct schema_later source_later[] = {
-    {NULL, NULL},
-};
-const struct config_keys config_keys_source = {"forwarders.NAME.source", "source", source_table, source_others,
-                                               source_later};
+const struct config_keys config_keys_source = {"forwarders.NAME.source", "source", source_table, source_others, NULL};
 
 #define COLUMN(name, role, does)                                                          \
     {.key = (name), .kind = OPTION_TEXT, OF_FORWARDER(source.columns[role]), .summary = (does), \

@@ -19,6 +19,10 @@ struct sink_options {
     struct binding_options binding;
 };
 
+/* max_message_bytes, where none is given. */
+#define SINK_MAX_MESSAGE_MIB 16
+#define SINK_MAX_MESSAGE_BYTES (SINK_MAX_MESSAGE_MIB * 1024 * 1024)
+
 /* Keys: ack_timeout, in_flight, max_message_bytes. (binding_options_table stands beside it.) */
 extern const struct option sink_options_table[];
 
