@@ -315,6 +315,10 @@ static bool kafka_notice(struct sink *s, struct sink_notice *ret_notice) {
     return kafka_topics_notice(kafka_of(s)->topics, ret_notice);
 }
 
+static bool kafka_looked(const struct sink *s) {
+    return looked(kafka_of(s));
+}
+
 static const struct option no_options[] = {OPTION_END};
 
 const struct sink_kind sink_kind_kafka = {
@@ -341,4 +345,5 @@ const struct sink_kind sink_kind_kafka = {
     .renew = kafka_renew,
     .view = kafka_view,
     .notice = kafka_notice,
+    .looked = kafka_looked,
 };
