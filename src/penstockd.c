@@ -39,6 +39,7 @@ struct daemon {
     struct config *config; /* in force */
     int64_t config_wall_us;
     char refused[1024]; /* why the file is not in force as it is now; "": it is */
+    int64_t refused_wall_us; /* when that was found; 0 */
     struct fleet *fleet;
     char instance[INSTANCE_NAME_MAX];
     int ended_fd;
@@ -162,6 +163,7 @@ static void tell(struct daemon *d) {
         .started_wall_us = d->started_wall_us,
         .configuration_wall_us = d->config_wall_us,
         .configuration_refused = d->refused,
+        .configuration_refused_wall_us = d->refused_wall_us,
         .health_max_age_us = d->config->health_max_age_us,
     };
     server_tell(d->server, &daemon);
@@ -173,6 +175,7 @@ static void tell(struct daemon *d) {
 static void end_reload(struct daemon *d) {
     d->reloading = false;
     malloc_trim(0); /* what forwarders that have ended leave behind */
+    d->refused_wall_us = d->refused[0] ? clock_wall_us() : 0;
     if (d->refused[0]) {
         struct log_fields fields = {.message_id = MESSAGE_ID_RELOAD_REFUSED};
         log_say(LOG_LEVEL_ERR, &fields, "%s is refused, what was in force stays: %s", d->config_path, d->refused);

@@ -81,6 +81,10 @@ const char *checkpoint_server(const struct checkpoint *c) {
     return c->look.server;
 }
 
+bool checkpoint_tables_absent(const struct checkpoint *c) {
+    return c->look.absent;
+}
+
 const char *checkpoint_note(const struct checkpoint *c) {
     return c->look.note.len ? c->look.note.data : "";
 }

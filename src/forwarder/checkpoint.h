@@ -89,6 +89,7 @@ const struct checkpoint_row *checkpoint_row(const struct checkpoint *c);
 /* Server facts of the last inspection, which keep and tail must agree on: identifier, start time, address. */
 const char *checkpoint_server(const struct checkpoint *c);
 const char *checkpoint_note(const struct checkpoint *c);
+bool checkpoint_tables_absent(const struct checkpoint *c); /* our tables are not there, or not all of them */
 /* The connection was closed. */
 void checkpoint_reset(struct checkpoint *c);
 

@@ -301,9 +301,19 @@ static enum log_level level_of(enum news_kind kind, enum forwarder_state to) {
     return kind == NEWS_RECOVERED ? LOG_LEVEL_NOTICE : change_to(to).level;
 }
 
+/* Which event it is about, if it is about one: of what the snapshot shows. */
+static void add_culprit(struct log_fields *fields, const struct forwarder_culprit *c, char position[24]) {
+    if (strcmp(c->kind, "event") != 0)
+        return;
+    snprintf(position, 24, "%" PRId64, c->position);
+    fields->position = position;
+    fields->event_id = c->event_id;
+    fields->destination = c->destination[0] ? c->destination : NULL;
+}
+
 /* "held -> delivering: …; goes on …" */
 static void say_news(struct report *r, enum forwarder_state state, const struct words *w, int64_t now_us) {
-    char cause[NEWS_CAUSE_MAX], more[64] = "";
+    char cause[NEWS_CAUSE_MAX], more[64] = "", position[24];
     snprintf(cause, sizeof cause, "%.*s", w->cause_len < sizeof cause ? (int)w->cause_len : (int)sizeof cause - 1, w->reason);
     enum forwarder_state from;
     uint64_t unsaid;
@@ -316,6 +326,7 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
     const char *goes_on = !w->resumes[0] ? "" : len > 0 && w->reason[len - 1] == ';' ? " goes on " : "; goes on ";
     struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(state),
                                 .message_id = message_id_of(kind, from, state), .error = len > 0 ? w->reason : NULL};
+    add_culprit(&fields, &r->stats.culprit, position);
     bool same = kind == NEWS_CAUSE;
     log_say(level_of(kind, state), &fields, "%s%s%s%s%s%s%s%s", same ? "still" : forwarder_state_name(from),
             same ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);
