@@ -195,8 +195,8 @@ static int write_sql(struct work *w, struct buf *sql) {
                      " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = left($7, 63)),"
                      " old AS MATERIALIZED (SELECT * FROM %s.checkpoint WHERE forwarder = $1 AND cursor = $2 FOR UPDATE),"
                      " moved AS (UPDATE %s.checkpoint c SET cursor = $3, position = $4, system_identifier = $5, owner = $6,"
-                     " epoch = c.epoch + 1, updated = now() FROM old, open WHERE c.forwarder = old.forwarder AND open.pids IS NULL"
-                     " RETURNING",
+                     " lease_until = NULL, epoch = c.epoch + 1, updated = now() FROM old, open"
+                     " WHERE c.forwarder = old.forwarder AND open.pids IS NULL RETURNING",
                      schema, schema);
     static const char *const rows[] = {"old", "c"};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(rows); i++)

@@ -68,6 +68,15 @@ int pgconn_server_version(const struct pgconn *c); /* 150004 */
 int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struct pgconn_param *params, size_t count,
                 bool binary, int64_t now_us, struct error *reterr) MUST_CHECK;
 
+/* SQL: the n-th parameter of a statement that is sent by pgconn_copy; text. */
+#define PGCONN_SETTING(n) "current_setting('penstock.p" #n "')"
+/* The same by COPY (sql) TO STDOUT in binary form: there libpq makes no result of each row. But COPY takes no
+ * parameters (they become settings of its transaction) and is planned anew each time: for thousands of rows. */
+int pgconn_copy(struct pgconn *c, const char *sql, const struct span *params, size_t count, int64_t now_us,
+                struct error *reterr) MUST_CHECK;
+
+#define PGCONN_COLUMNS_MAX 96 /* of a row */
+
 #define PGCONN_E_AGAIN 2  /* nothing yet: poll */
 #define PGCONN_E_DONE 3   /* the statement has ended well; state IDLE */
 #define PGCONN_E_FAILED 4 /* the server refused it: *reterr and pgconn_sqlstate; state IDLE */
@@ -77,6 +86,8 @@ int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struc
 int pgconn_fetch(struct pgconn *c, struct error *reterr) MUST_CHECK;
 /* Of the current row; borrowed until the next fetch. Absent span: NULL. */
 struct span pgconn_value(const struct pgconn *c, int column);
+/* All of them; pgconn_columns many. */
+const struct span *pgconn_values(const struct pgconn *c);
 int pgconn_columns(const struct pgconn *c);
 /* Five characters; "" if there is none. */
 const char *pgconn_sqlstate(const struct pgconn *c);

@@ -19,6 +19,10 @@ struct sink_options {
     struct binding_options binding;
 };
 
+/* max_message_bytes, where none is given. */
+#define SINK_MAX_MESSAGE_MIB 16
+#define SINK_MAX_MESSAGE_BYTES (SINK_MAX_MESSAGE_MIB * 1024 * 1024)
+
 /* Keys: ack_timeout, in_flight, max_message_bytes. (binding_options_table stands beside it.) */
 extern const struct option sink_options_table[];
 
@@ -31,8 +35,9 @@ struct sink_setup {
     uint32_t in_flight;          /* resolved; the most tokens accepted and open at once */
     struct guard *guard;         /* its sockets are watched there */
     uint64_t seed;               /* for jitter */
-    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination. */
-    const struct span *named;
+    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination; and beside
+     * each its second field (routing key, key), absent if that is none or a template. */
+    const struct span *named, *named_seconds;
     size_t named_count;
     bool names_more; /* templates will name others */
 };
@@ -40,6 +45,7 @@ struct sink_setup {
 /* Something that whoever runs the broker should know and nothing waits for: a topic that would lose its only copy. */
 struct sink_notice {
     bool warning;
+    bool holds; /* what is published there waits until it is mended */
     const char *text; /* a sentence; valid until the next call of the sink */
 };
 
@@ -103,8 +109,7 @@ struct sink_kind {
 
     /* No connection is made yet: work does that. */
     int (*open)(const struct sink_setup *setup, struct sink **ret_sink);
-    /* Without any wait; open tokens are forgotten. */
-    void (*close)(struct sink *s);
+    void (*close)(struct sink *s); /* without any wait; open tokens are forgotten */
     /* Fills at most SINK_POLL_MAX entries; returns how many. */
     int (*poll)(struct sink *s, struct pollfd *fds);
     int64_t (*deadline)(const struct sink *s); /* monotonic: when work wants to be called at the latest */
@@ -115,20 +120,21 @@ struct sink_kind {
                   struct error *reterr);
     /* After a batch of submits: what was kept back for one write goes out. */
     void (*flush)(struct sink *s);
-    /* true: *ret_outcome is the next one. */
-    bool (*next)(struct sink *s, struct sink_outcome *ret_outcome);
-    /* Room to submit right now? */
-    bool (*ready)(const struct sink *s);
+    bool (*next)(struct sink *s, struct sink_outcome *ret_outcome); /* true: there was one more */
+    bool (*ready)(const struct sink *s);                            /* room to submit right now? */
     /* Gives the connection up and makes a new one: every open token gets SINK_LOST. */
     void (*renew)(struct sink *s, int64_t now_us, const char *reason);
+    /* This instance may no longer be the active one (G12): what it was handed and has not yet written to a socket must not
+     * follow by itself, so renews the connection if there is any such. May be NULL: submit writes at once. */
+    void (*fence)(struct sink *s, int64_t now_us, const char *reason);
     void (*view)(const struct sink *s, struct sink_view *ret_view);
     /* true: *ret_notice is the next one, said once. May be NULL: there is never one. */
     bool (*notice)(struct sink *s, struct sink_notice *ret_notice);
+    /* All that the rules name has been looked at: the notices of the start are there. May be NULL: nothing is. */
+    bool (*looked)(const struct sink *s);
 };
 
-/* NULL if there is none of that name. */
-const struct sink_kind *sink_kind_find(struct span name);
-/* Number i; NULL behind the last. */
-const struct sink_kind *sink_kind_at(size_t i);
+const struct sink_kind *sink_kind_find(struct span name); /* NULL if there is none of that name */
+const struct sink_kind *sink_kind_at(size_t i);           /* NULL behind the last */
 
 #endif

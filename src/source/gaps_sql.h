@@ -19,6 +19,8 @@ struct gaps_sql {
     struct buf start_now;
     /* gaps.h says what they return. Heads: pid, oid, is the sequence readable, its last value; pid; pid; pid. */
     struct buf page, dead, list, who;
+    struct buf copy; /* page without gaps to be copied, its parameters as settings; empty: not of this table */
+    bool copies;
     struct columns columns;
     struct buf table; /* "s"."t" as a literal */
     struct buf first, last; /* arrays that are sent */

@@ -19,6 +19,10 @@ const char *inspect_note(const struct inspect *in) {
     return in->findings.note.len ? in->findings.note.data : "";
 }
 
+bool inspect_note_refuses(const struct inspect *in, unsigned line) {
+    return findings_refuses(&in->findings, line);
+}
+
 enum source_mode inspect_mode(const struct inspect *in) {
     if (in->table->mode != SOURCE_MODE_DEFAULT)
         return in->table->mode;

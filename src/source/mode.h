@@ -28,7 +28,6 @@ struct mode {
     struct pgconn *tail;
     int backend_pid; /* that answered the start; another one means a pooler between us */
     bool answered;   /* the head of the statement under way has come */
-    struct span values[TABLE_COLUMNS_MAX];
     struct row row;
 };
 

@@ -417,6 +417,10 @@ const char *source_note(const struct source *s) {
     return inspect_note(&s->inspect);
 }
 
+bool source_note_refuses(const struct source *s, unsigned line) {
+    return inspect_note_refuses(&s->inspect, line);
+}
+
 const char *source_mode(const struct source *s) {
     return s->mode && s->state > STATE_FIT ? s->mode->kind->name : s->chosen->name;
 }
