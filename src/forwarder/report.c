@@ -56,7 +56,6 @@ int report_new(const struct forwarder_options *o, struct report **ret_report) {
     snprintf(s->table, sizeof s->table, "%s", o->source->table);
     snprintf(s->sink_connection, sizeof s->sink_connection, "%s", o->sink_connection_name);
     snprintf(s->sink_kind, sizeof s->sink_kind, "%s", o->sink_kind->name);
-    snprintf(s->owner, sizeof s->owner, "%s", o->owner);
     s->state = FORWARDER_STARTING;
     s->since_wall_us = clock_wall_us();
     s->read_position = s->checkpoint_position = INT64_MIN;
@@ -245,6 +244,10 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         snprintf(w->resumes, sizeof w->resumes, "with penstock resume %s", r->options->name);
         return;
     case FORWARDER_STANDBY:
+        snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
+        snprintf(w->resumes, sizeof w->resumes, "when that one stops, or when its lease of %.3g s has run out",
+                 (double)r->options->lease_us / (double)CLOCK_US_PER_S);
+        return;
     case FORWARDER_DELIVERING:
     case FORWARDER_IDLE:
     case FORWARDER_STOPPING:
@@ -273,8 +276,9 @@ static struct change change_to(enum forwarder_state state) {
         return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_BLOCKED};
     case FORWARDER_DISCONNECTED:
         return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_DISCONNECTED};
-    case FORWARDER_PAUSED:
     case FORWARDER_STANDBY:
+        return (struct change){LOG_LEVEL_NOTICE, MESSAGE_ID_STANDBY};
+    case FORWARDER_PAUSED:
     case FORWARDER_STOPPING:
     case FORWARDER_STOPPED:
         return (struct change){LOG_LEVEL_NOTICE, NULL};
@@ -297,9 +301,19 @@ static enum log_level level_of(enum news_kind kind, enum forwarder_state to) {
     return kind == NEWS_RECOVERED ? LOG_LEVEL_NOTICE : change_to(to).level;
 }
 
+/* Which event it is about, if it is about one: of what the snapshot shows. */
+static void add_culprit(struct log_fields *fields, const struct forwarder_culprit *c, char position[24]) {
+    if (strcmp(c->kind, "event") != 0)
+        return;
+    snprintf(position, 24, "%" PRId64, c->position);
+    fields->position = position;
+    fields->event_id = c->event_id;
+    fields->destination = c->destination[0] ? c->destination : NULL;
+}
+
 /* "held -> delivering: …; goes on …" */
 static void say_news(struct report *r, enum forwarder_state state, const struct words *w, int64_t now_us) {
-    char cause[NEWS_CAUSE_MAX], more[64] = "";
+    char cause[NEWS_CAUSE_MAX], more[64] = "", position[24];
     snprintf(cause, sizeof cause, "%.*s", w->cause_len < sizeof cause ? (int)w->cause_len : (int)sizeof cause - 1, w->reason);
     enum forwarder_state from;
     uint64_t unsaid;
@@ -312,6 +326,7 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
     const char *goes_on = !w->resumes[0] ? "" : len > 0 && w->reason[len - 1] == ';' ? " goes on " : "; goes on ";
     struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(state),
                                 .message_id = message_id_of(kind, from, state), .error = len > 0 ? w->reason : NULL};
+    add_culprit(&fields, &r->stats.culprit, position);
     bool same = kind == NEWS_CAUSE;
     log_say(level_of(kind, state), &fields, "%s%s%s%s%s%s%s%s", same ? "still" : forwarder_state_name(from),
             same ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);
@@ -358,6 +373,13 @@ static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
         *since_us = now_us;
 }
 
+static void fill_lease(struct forwarder_stats *s, const struct database *database, int64_t now_us) {
+    int64_t until_us = database_lease_until_us(database);
+    s->lease_held = database_connected(database);
+    snprintf(s->owner, sizeof s->owner, "%.*s", SPAN_ARGS(database_owner(database)));
+    s->lease_until_wall_us = until_us == INT64_MIN ? 0 : clock_wall_us() + until_us - now_us;
+}
+
 static void fill_gaps(struct forwarder_stats *s, const struct database *database) {
     struct source_gaps gaps = {0};
     s->by_gaps = database_connected(database) && source_gaps(database_source(database), &gaps);
@@ -373,7 +395,8 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     struct forwarder_stats *s = &r->stats;
     fill_culprit(r, &s->culprit, state, v, flow);
     snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
-    s->source_connected = database_connected(v->database);
+    s->source_connected = database_connected(v->database) || database_stands_by(v->database);
+    fill_lease(s, v->database, now_us);
     fill_since(&s->source_lost_us, !s->source_connected, now_us);
     fill_oldest(s, v, flow);
     fill_since(&s->unsavable_since_us, r->unsavable, now_us);
@@ -389,7 +412,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
         s->checkpoint_saved_wall_us = clock_wall_us();
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
-    s->rows_wait = !flow->caught_up;
+    s->rows_wait = !flow->caught_up && !database_stands_by(v->database);
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)
         s->last_settled_us = flow->last_settled_us;

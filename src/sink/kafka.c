@@ -334,6 +334,10 @@ static bool kafka_notice(struct sink *s, struct sink_notice *ret_notice) {
     return kafka_topics_notice(kafka_of(s)->topics, ret_notice);
 }
 
+static bool kafka_looked(const struct sink *s) {
+    return looked(kafka_of(s));
+}
+
 static const struct option no_options[] = {OPTION_END};
 
 const struct sink_kind sink_kind_kafka = {
@@ -358,6 +362,8 @@ const struct sink_kind sink_kind_kafka = {
     .next = kafka_next,
     .ready = kafka_ready,
     .renew = kafka_renew,
+    .fence = kafka_renew, /* the library's threads would go on sending */
     .view = kafka_view,
     .notice = kafka_notice,
+    .looked = kafka_looked,
 };

@@ -6,7 +6,7 @@
 #include "sink/rabbitmq_connect.h"
 #include "sink/rabbitmq_session.h"
 
-/* Here: connecting, and asking for exchanges that were missing. What happens
+/* Here: connecting, and asking for exchanges. What happens
  * on a connection is rabbitmq_session's. */
 
 /* A connection that has lived so long was no failed attempt: waits begin at their least again. */
@@ -29,6 +29,9 @@ struct rabbitmq {
     uint64_t reconnects;
 
     struct rabbitmq_session session;
+
+    struct rabbitmq_named *named;
+    int64_t named_again_us; /* they could not be asked for: not before that */
     struct dial *probe_dial;
 };
 
@@ -43,6 +46,7 @@ static void rabbitmq_close(struct sink *s) {
     dial_free(r->dial);
     dial_free(r->probe_dial);
     rabbitmq_session_done(&r->session);
+    rabbitmq_named_free(r->named);
     free(r);
 }
 
@@ -55,6 +59,8 @@ static int rabbitmq_open(const struct sink_setup *setup, struct sink **ret_sink)
     r->forwarder = setup->forwarder;
     backoff_init(&r->backoff, &connect_waits, setup->seed);
     int result = rabbitmq_session_init(&r->session, setup);
+    if (result == 0)
+        result = rabbitmq_named_new(setup, &r->named);
     if (result == 0)
         result = dial_new(&rabbitmq_connect_ops, &r->dial);
     if (result == 0)
@@ -97,7 +103,7 @@ static void come_up(struct rabbitmq *r, int64_t now_us, amqp_connection_state_t 
 
 static void start_attempt(struct rabbitmq *r, int64_t now_us) {
     struct rabbitmq_call *call = NULL;
-    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, NULL, now_us, &call);
+    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, NULL, &call);
     if (result == 0)
         result = dial_start(r->dial, call);
     if (result == 0)
@@ -122,7 +128,20 @@ static void work_on_connecting(struct rabbitmq *r, int64_t now_us) {
         start_attempt(r, now_us);
 }
 
-/* Exchanges that were missing. ------------------------------------------- */
+/* Asking for exchanges: those that the rules name, once; those that were missing, until they are there. */
+
+#define NAMED_AGAIN_US (2 * CLOCK_US_PER_S)
+
+static void take_answer(struct rabbitmq *r, const struct rabbitmq_question *q, int64_t now_us) {
+    struct rabbitmq_session *s = &r->session;
+    rabbitmq_named_learn(r->named, q);
+    if (q->queue)
+        return;
+    if (q->found)
+        rabbitmq_refusals_found(&s->refusals, (struct span){q->name, q->name_len});
+    else /* before a publish learns it, at the price of the channel */
+        (void)rabbitmq_refusals_learn(&s->refusals, q->code, span_of(q->reason), span_of(s->vhost), now_us);
+}
 
 static void take_probe(struct rabbitmq *r, int64_t now_us) {
     void *handle = NULL;
@@ -132,22 +151,51 @@ static void take_probe(struct rabbitmq *r, int64_t now_us) {
         return;
     CLEANUP(cleanup_free) struct rabbitmq_probe *probe = handle;
     for (uint32_t i = 0; probe && i < probe->count; i++)
-        if (probe->exchanges[i].found)
-            rabbitmq_refusals_found(&r->session.refusals, (struct span){probe->exchanges[i].name, probe->exchanges[i].name_len});
+        take_answer(r, &probe->questions[i], now_us);
+    if (!probe)
+        r->named_again_us = now_us + NAMED_AGAIN_US;
     rabbitmq_refusals_put_off(&r->session.refusals, now_us, result == DIAL_E_FAILED);
 }
 
-static void work_on_refusals(struct rabbitmq *r, int64_t now_us) {
+static bool named_due(const struct rabbitmq *r, int64_t now_us) {
+    return !rabbitmq_named_looked(r->named) && now_us >= r->named_again_us;
+}
+
+static void fill(struct rabbitmq *r, struct rabbitmq_probe *probe, int64_t now_us) {
+    const struct rabbitmq_refusals *refusals = &r->session.refusals;
+    for (uint32_t i = 0; i < refusals->count && probe->count < RABBITMQ_QUESTIONS_MAX; i++)
+        if (rabbitmq_refusal_due(&refusals->items[i], now_us))
+            rabbitmq_probe_add(probe, (struct span){refusals->items[i].name, refusals->items[i].name_len}, false);
+    if (named_due(r, now_us))
+        rabbitmq_named_ask(r->named, probe);
+}
+
+static int start_probe(struct rabbitmq *r, int64_t now_us) {
+    struct rabbitmq_call *call = NULL;
+    CLEANUP(cleanup_free) struct rabbitmq_probe *probe = calloc(1, sizeof *probe);
+    if (!probe)
+        return -ENOMEM;
+    fill(r, probe, now_us);
+    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, probe, &call);
+    return result < 0 ? result : dial_start(r->probe_dial, call);
+}
+
+static void work_on_probes(struct rabbitmq *r, int64_t now_us) {
     if (dial_running(r->probe_dial))
         return take_probe(r, now_us);
-    if (!rabbitmq_refusals_due(&r->session.refusals, now_us))
+    bool due = rabbitmq_refusals_due(&r->session.refusals, now_us);
+    if (!due && !named_due(r, now_us))
         return;
-    struct rabbitmq_call *call = NULL;
-    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, &r->session.refusals, now_us, &call);
-    if (result == 0)
-        result = dial_start(r->probe_dial, call);
-    if (result < 0)
-        rabbitmq_refusals_put_off(&r->session.refusals, now_us, true);
+    if (start_probe(r, now_us) == 0)
+        return;
+    r->named_again_us = now_us + NAMED_AGAIN_US;
+    rabbitmq_refusals_put_off(&r->session.refusals, now_us, true);
+}
+
+static int64_t probes_deadline_us(const struct rabbitmq *r) {
+    int64_t refusals_us = rabbitmq_refusals_deadline_us(&r->session.refusals);
+    int64_t named_us = rabbitmq_named_looked(r->named) ? CLOCK_NEVER : r->named_again_us;
+    return refusals_us < named_us ? refusals_us : named_us;
 }
 
 /* The loop. -------------------------------------------------------------- */
@@ -162,7 +210,7 @@ static void rabbitmq_work(struct sink *s, int64_t now_us) {
     int result = rabbitmq_session_work(&r->session, now_us, &why);
     if (result < 0)
         return go_down(r, now_us, &why, result == -ETIMEDOUT);
-    work_on_refusals(r, now_us);
+    work_on_probes(r, now_us);
 }
 
 static int rabbitmq_poll(struct sink *s, struct pollfd *fds) {
@@ -186,7 +234,7 @@ static int64_t rabbitmq_deadline(const struct sink *s) {
     int64_t due_us = rabbitmq_session_deadline_us(&r->session);
     if (!connected(r))
         return dial_running(r->dial) ? due_us : earlier(due_us, r->next_attempt_us);
-    return dial_running(r->probe_dial) ? due_us : earlier(due_us, rabbitmq_refusals_deadline_us(&r->session.refusals));
+    return dial_running(r->probe_dial) ? due_us : earlier(due_us, probes_deadline_us(r));
 }
 
 static bool rabbitmq_ready(const struct sink *s) {
@@ -229,6 +277,16 @@ static void rabbitmq_renew(struct sink *s, int64_t now_us, const char *reason) {
     go_down(r, now_us, &why, true);
 }
 
+/* What lies in the socket is answered, and its outcome is worth knowing. */
+static void rabbitmq_fence(struct sink *s, int64_t now_us, const char *reason) {
+    struct rabbitmq *r = rabbitmq_of(s);
+    if (!connected(r) || !rabbitmq_link_unsent(&r->session.link))
+        return;
+    struct error why;
+    error_set(&why, ERROR_RETRY, "%s", reason);
+    go_down(r, now_us, &why, false);
+}
+
 static void rabbitmq_view(const struct sink *s, struct sink_view *ret_view) {
     const struct rabbitmq *r = rabbitmq_of(s);
     bool up = connected(r);
@@ -243,6 +301,15 @@ static void rabbitmq_view(const struct sink *s, struct sink_view *ret_view) {
         .reconnects = r->reconnects,
         .open_tokens = confirms_open(r->session.confirms),
     };
+}
+
+static bool rabbitmq_notice(struct sink *s, struct sink_notice *ret_notice) {
+    struct rabbitmq *r = rabbitmq_of(s);
+    return rabbitmq_named_notice(r->named, r->session.vhost, ret_notice);
+}
+
+static bool rabbitmq_looked(const struct sink *s) {
+    return rabbitmq_named_looked(rabbitmq_of(s)->named);
 }
 
 static const struct option no_options[] = {OPTION_END};
@@ -268,5 +335,8 @@ const struct sink_kind sink_kind_rabbitmq = {
     .next = rabbitmq_next,
     .ready = rabbitmq_ready,
     .renew = rabbitmq_renew,
+    .fence = rabbitmq_fence,
     .view = rabbitmq_view,
+    .notice = rabbitmq_notice,
+    .looked = rabbitmq_looked,
 };

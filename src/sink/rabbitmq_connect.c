@@ -1,4 +1,4 @@
-/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges */
+/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges and queues */
 #include "sink/rabbitmq_connect.h"
 
 #include <errno.h>
@@ -92,23 +92,18 @@ static int choose_host(struct rabbitmq_call *c, const struct rabbitmq_connection
     return 0;
 }
 
-static int add_probe(struct rabbitmq_call *c, const struct rabbitmq_refusals *refusals, int64_t now_us) {
-    c->probe = calloc(1, sizeof *c->probe);
-    if (!c->probe)
+static int copy_probe(const struct rabbitmq_probe *probe, struct rabbitmq_probe **ret_copy) {
+    if (!probe)
+        return 0;
+    *ret_copy = malloc(sizeof **ret_copy);
+    if (!*ret_copy)
         return -ENOMEM;
-    for (uint32_t i = 0; i < refusals->count; i++) {
-        const struct rabbitmq_refusal *item = &refusals->items[i];
-        if (item->denied || item->again_us > now_us)
-            continue;
-        uint32_t at = c->probe->count++;
-        memcpy(c->probe->exchanges[at].name, item->name, sizeof item->name);
-        c->probe->exchanges[at].name_len = item->name_len;
-    }
+    **ret_copy = *probe;
     return 0;
 }
 
 int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *forwarder, uint32_t turn,
-                      const struct rabbitmq_refusals *refusals, int64_t now_us, struct rabbitmq_call **ret_call) {
+                      const struct rabbitmq_probe *probe, struct rabbitmq_call **ret_call) {
     CLEANUP(cleanup_call) struct rabbitmq_call *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
@@ -124,8 +119,8 @@ int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *
     int r = parse_uri(c->uri, &c->info);
     if (r == 0)
         r = choose_host(c, connection, turn);
-    if (r == 0 && refusals)
-        r = add_probe(c, refusals, now_us);
+    if (r == 0)
+        r = copy_probe(probe, &c->probe);
     if (r < 0)
         return r;
     *ret_call = TAKE(c);
@@ -322,34 +317,48 @@ const struct dial_ops rabbitmq_connect_ops = {
     .free_argument = free_call,
 };
 
+static void send_question(amqp_connection_state_t connection, amqp_channel_t channel, const struct rabbitmq_question *q) {
+    amqp_bytes_t name = {.len = q->name_len, .bytes = (char *)q->name};
+    if (q->queue)
+        amqp_queue_declare(connection, channel, name, 1, 0, 0, 0, amqp_empty_table);
+    else
+        amqp_exchange_declare(connection, channel, name, amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
+}
+
+static void take_no(struct rabbitmq_question *q, const amqp_channel_close_t *close) {
+    q->code = close->reply_code;
+    snprintf(q->reason, sizeof q->reason, "%.*s", (int)close->reply_text.len,
+             close->reply_text.len ? (const char *)close->reply_text.bytes : "");
+}
+
 /* Every question that is answered by no closes its channel: the next has one of its own. */
-static int ask(amqp_connection_state_t connection, amqp_channel_t channel, struct rabbitmq_probe *probe, uint32_t i,
+static int ask(amqp_connection_state_t connection, amqp_channel_t channel, struct rabbitmq_question *q,
                struct error *reterr) {
     if (channel != RABBITMQ_CHANNEL) {
         int r = open_channel(connection, channel, reterr);
         if (r < 0)
             return r;
     }
-    amqp_bytes_t name = {.len = probe->exchanges[i].name_len, .bytes = probe->exchanges[i].name};
-    amqp_exchange_declare(connection, channel, name, amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
+    send_question(connection, channel, q);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
-    probe->exchanges[i].found = reply.reply_type == AMQP_RESPONSE_NORMAL;
+    q->found = reply.reply_type == AMQP_RESPONSE_NORMAL;
     if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION && reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
+        take_no(q, reply.reply.decoded);
         amqp_channel_close_ok_t ok = {0};
         int status = amqp_send_method(connection, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
         return status == AMQP_STATUS_OK ? 0 : say_failed(reterr, "channel.close-ok", status);
     }
-    return say_reply(reterr, "exchange.declare", &reply);
+    return say_reply(reterr, "declare passive", &reply);
 }
 
-static void *probe_exchanges(void *argument, struct error *reterr) {
+static void *probe_names(void *argument, struct error *reterr) {
     struct rabbitmq_call *c = argument;
     amqp_connection_state_t connection = open_connection(c, reterr);
     if (!connection)
         return NULL;
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < c->probe->count; i++)
-        r = ask(connection, (amqp_channel_t)(RABBITMQ_CHANNEL + i), c->probe, i, reterr);
+        r = ask(connection, (amqp_channel_t)(RABBITMQ_CHANNEL + i), &c->probe->questions[i], reterr);
     if (r == 0)
         amqp_connection_close(connection, AMQP_REPLY_SUCCESS);
     close_connection(connection);
@@ -357,7 +366,7 @@ static void *probe_exchanges(void *argument, struct error *reterr) {
 }
 
 const struct dial_ops rabbitmq_probe_ops = {
-    .connect = probe_exchanges,
+    .connect = probe_names,
     .close = free,
     .free_argument = free_call,
 };

@@ -35,8 +35,9 @@ struct sink_setup {
     uint32_t in_flight;          /* resolved; the most tokens accepted and open at once */
     struct guard *guard;         /* its sockets are watched there */
     uint64_t seed;               /* for jitter */
-    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination. */
-    const struct span *named;
+    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination; and beside
+     * each its second field (routing key, key), absent if that is none or a template. */
+    const struct span *named, *named_seconds;
     size_t named_count;
     bool names_more; /* templates will name others */
 };
@@ -44,6 +45,7 @@ struct sink_setup {
 /* Something that whoever runs the broker should know and nothing waits for: a topic that would lose its only copy. */
 struct sink_notice {
     bool warning;
+    bool holds; /* what is published there waits until it is mended */
     const char *text; /* a sentence; valid until the next call of the sink */
 };
 
@@ -125,9 +127,14 @@ struct sink_kind {
     bool (*ready)(const struct sink *s);
     /* Gives the connection up and makes a new one: every open token gets SINK_LOST. */
     void (*renew)(struct sink *s, int64_t now_us, const char *reason);
+    /* This instance may no longer be the active one (G12): what it was handed and has not yet written to a socket must not
+     * follow by itself, so renews the connection if there is any such. May be NULL: submit writes at once. */
+    void (*fence)(struct sink *s, int64_t now_us, const char *reason);
     void (*view)(const struct sink *s, struct sink_view *ret_view);
     /* true: *ret_notice is the next one, said once. May be NULL: there is never one. */
     bool (*notice)(struct sink *s, struct sink_notice *ret_notice);
+    /* All that the rules name has been looked at: the notices of the start are there. May be NULL: nothing is. */
+    bool (*looked)(const struct sink *s);
 };
 
 /* NULL if there is none of that name. */

@@ -49,5 +49,6 @@ enum source_mode inspect_mode(const struct inspect *in);
 
 /* The findings, one a line; "" if none. */
 const char *inspect_note(const struct inspect *in);
+bool inspect_note_refuses(const struct inspect *in, unsigned line);
 
 #endif

@@ -233,7 +233,7 @@ static int go_on(struct source *s, int64_t now_us, struct error *reterr) {
 int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) {
     ASSERT(s->state == STATE_OPEN);
     struct error ignored;
-    s->mode->kind->want(s->mode, events, bytes, now_us);
+    s->mode->kind->want(s->mode, events, bytes);
     return go_on(s, now_us, &ignored);
 }
 
@@ -411,6 +411,10 @@ bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {
 
 const char *source_note(const struct source *s) {
     return inspect_note(&s->inspect);
+}
+
+bool source_note_refuses(const struct source *s, unsigned line) {
+    return inspect_note_refuses(&s->inspect, line);
 }
 
 const char *source_mode(const struct source *s) {

@@ -116,6 +116,8 @@ void source_reset(struct source *s);
 
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
+/* Is line number `line` (from 0) why it was refused? Else it is a warning. */
+bool source_note_refuses(const struct source *s, unsigned line);
 const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
 /* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
