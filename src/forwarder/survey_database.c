@@ -44,7 +44,7 @@ int survey_database_new(const struct forwarder_options *o, struct guard *guard, 
     d->findings = findings;
     int r = pgconn_new(o->database, o->source_connection_name, o->name, "check", guard, &d->conn);
     if (r == 0) /* whatever is configured, nothing is made here */
-        r = checkpoint_new(o->name, o->checkpoint_schema, false, o->owner, d->conn, &d->checkpoint);
+        r = checkpoint_new(o->name, o->checkpoint_schema, false, o->owner, o->lease_us, d->conn, &d->checkpoint);
     if (r == 0)
         r = source_new(o->source, d->conn, &d->source);
     if (r < 0) {
