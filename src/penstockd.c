@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "base/clock.h"
+#include "base/instance.h"
 #include "base/log.h"
 #include "base/message_id.h"
 #include "config/config_change.h"
@@ -40,7 +41,7 @@ struct daemon {
     char refused[1024]; /* why the file is not in force as it is now; "": it is */
     int64_t refused_wall_us; /* when that was found; 0 */
     struct fleet *fleet;
-    char instance[128];
+    char instance[INSTANCE_NAME_MAX];
     int ended_fd;
     sd_event *loop;
     struct server *server;
@@ -315,7 +316,7 @@ static int attach(struct daemon *d) {
     if (r >= 0)
         r = sd_event_add_io(d->loop, NULL, d->ended_fd, EPOLLIN, on_ended, d);
     if (r >= 0)
-        r = sd_event_add_time(d->loop, &look, CLOCK_MONOTONIC, (uint64_t)(clock_now_us() + look_interval_us(d)), ACCURACY_US,
+        r = sd_event_add_time(d->loop, &look, CLOCK_BOOTTIME, (uint64_t)(clock_now_us() + look_interval_us(d)), ACCURACY_US,
                               on_look, d);
     if (r >= 0)
         r = sd_event_source_set_enabled(look, SD_EVENT_ON);
@@ -357,14 +358,8 @@ static int start_forwarders(struct daemon *d) {
     return r < 0 ? r : fleet_settle(d->fleet);
 }
 
-static void name_instance(struct daemon *d) {
-    char host[65] = "localhost";
-    (void)!gethostname(host, sizeof host - 1);
-    snprintf(d->instance, sizeof d->instance, "%s:%d", host, (int)getpid());
-}
-
 static int start(struct daemon *d) {
-    name_instance(d);
+    instance_name(d->instance);
     d->started_wall_us = d->config_wall_us = clock_wall_us();
     (void)sd_watchdog_enabled(0, &d->watchdog_us);
     d->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

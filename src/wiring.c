@@ -68,6 +68,7 @@ void wiring_forwarder(const struct config *config, const struct config_forwarder
         .checkpoint_create = config->checkpoint_create,
         .listen = from->listen,
         .owner = owner,
+        .lease_us = config->checkpoint_lease_us,
         .sink_connection_name = from->sink_connection->name,
         .sink_kind = from->sink_connection->sink,
         .sink_connection = from->sink_connection->sink_connection,

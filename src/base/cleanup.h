@@ -33,4 +33,8 @@ static inline void cleanup_close(int *fd) {
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
+/* What a macro stands for, as text. */
+#define STRING(number) STRING_OF(number)
+#define STRING_OF(number) #number
+
 #endif

@@ -1,4 +1,4 @@
-/* clock: the three clocks, in microseconds; pure rooms get `now` handed in */
+/* clock: the two clocks, in microseconds; pure rooms get `now` handed in */
 #include "base/clock.h"
 
 #include <errno.h>
@@ -12,10 +12,6 @@ static int64_t read_clock(clockid_t id) {
 }
 
 int64_t clock_now_us(void) {
-    return read_clock(CLOCK_MONOTONIC);
-}
-
-int64_t clock_boottime_us(void) {
     return read_clock(CLOCK_BOOTTIME);
 }
 

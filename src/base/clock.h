@@ -1,4 +1,4 @@
-/* clock: the three clocks, in microseconds; pure rooms get `now` handed in */
+/* clock: the two clocks, in microseconds; pure rooms get `now` handed in */
 #ifndef PENSTOCK_BASE_CLOCK_H
 #define PENSTOCK_BASE_CLOCK_H
 
@@ -9,9 +9,10 @@
 /* "no deadline" */
 #define CLOCK_NEVER INT64_MAX
 
-int64_t clock_now_us(void);      /* CLOCK_MONOTONIC: timers, deadlines */
-int64_t clock_boottime_us(void); /* CLOCK_BOOTTIME: counts suspend; leases */
-int64_t clock_wall_us(void);     /* CLOCK_REALTIME since 1970: only to show to people */
+/* CLOCK_BOOTTIME, called monotonic in what follows: timers, deadlines. It goes on while
+ * the machine sleeps, and so does what waits for us elsewhere: above all the lease. */
+int64_t clock_now_us(void);
+int64_t clock_wall_us(void); /* CLOCK_REALTIME since 1970: only to show to people */
 
 /* Milliseconds for poll(2) until `deadline_us`: rounded up, 0 if past, -1 for CLOCK_NEVER. */
 int clock_poll_timeout(int64_t now_us, int64_t deadline_us);

@@ -20,7 +20,7 @@ void guard_free(struct guard *g);
 void guard_watch(struct guard *g, int fd);
 void guard_forget(struct guard *g, int fd);
 
-/* Around a call that may block. The deadline is CLOCK_MONOTONIC. One call at a time. */
+/* Around a call that may block. The deadline is of clock_now_us. One call at a time. */
 void guard_arm(struct guard *g, int fd, int64_t deadline_us);
 void guard_disarm(struct guard *g);
 

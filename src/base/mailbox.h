@@ -18,7 +18,7 @@ struct mail_command {
 /* Plain data, copied in and out. */
 struct mail {
     enum mail_kind kind;
-    int64_t deadline_us; /* MAIL_STOP: CLOCK_MONOTONIC, when to give up */
+    int64_t deadline_us; /* MAIL_STOP: by clock_now_us, when to give up */
     struct mail_command command; /* MAIL_PAUSE, MAIL_RESUME, MAIL_SKIP */
 };
 

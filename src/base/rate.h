@@ -12,7 +12,7 @@
  * something that hangs goes down to nothing. */
 struct rate {
     uint64_t counts[RATE_SAMPLES];
-    int64_t at_us[RATE_SAMPLES]; /* CLOCK_MONOTONIC; 0: no sample yet */
+    int64_t at_us[RATE_SAMPLES]; /* clock_now_us; 0: no sample yet */
     unsigned next;
 };
 

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 struct span {
@@ -30,6 +31,11 @@ static inline bool span_equal(struct span a, struct span b) {
 
 static inline bool span_is(struct span s, const char *text) {
     return s.data != NULL && span_equal(s, span_of(text));
+}
+
+/* As a C string, cut where the room ends; absent: "". */
+static inline void span_copy(char *to, size_t size, struct span s) {
+    snprintf(to, size, "%.*s", SPAN_ARGS(s));
 }
 
 #endif

@@ -69,8 +69,9 @@ struct config {
     char *status_group, *status_metrics; /* NULL: not given */
     int64_t health_max_age_us;
     int64_t stop_timeout_us;
-    char *checkpoint_schema; /* checkpoint: {schema: penstock, create: false} */
+    char *checkpoint_schema; /* checkpoint: {schema: penstock, create: false, lease: 20s} */
     bool checkpoint_create;
+    int64_t checkpoint_lease_us;
 };
 
 #define CONFIG_E_REFUSED 1 /* findings of level error in *diag */

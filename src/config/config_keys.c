@@ -117,6 +117,9 @@ static const struct option checkpoint_table[] = {
      .summary = "the schema of our own tables", .check = config_keys_check_column},
     {.key = "create", .kind = OPTION_BOOLEAN, OF_CONFIG(checkpoint_create), .fallback = "false",
      .summary = "whether the daemon creates them"},
+    {.key = "lease", .kind = OPTION_DURATION, OF_CONFIG(checkpoint_lease_us), .fallback = "20s",
+     .min = CLOCK_US_PER_S, .max = 3600 * CLOCK_US_PER_S,
+     .summary = "of two instances with the same forwarder one is active; after it dies the other waits for so long at most"},
     OPTION_END,
 };
 const struct config_keys config_keys_checkpoint = {"checkpoint", "checkpoint", checkpoint_table, NULL, NULL};
@@ -163,11 +166,7 @@ static const struct option source_table[] = {
     OPTION_END,
 };
 static const char *const source_others[] = {"connection", "columns", "start", "filter", "poll", "gaps", "emit", NULL};
-static const struct schema_later source_later[] = {
-    {NULL, NULL},
-};
-const struct config_keys config_keys_source = {"forwarders.NAME.source", "source", source_table, source_others,
-                                               source_later};
+const struct config_keys config_keys_source = {"forwarders.NAME.source", "source", source_table, source_others, NULL};
 
 #define COLUMN(name, role, does)                                                          \
     {.key = (name), .kind = OPTION_TEXT, OF_FORWARDER(source.columns[role]), .summary = (does), \

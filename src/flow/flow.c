@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/lease.h"
 #include "flow/state.h"
 
 int flow_new(const struct flow_options *options, struct flow **ret_flow) {
@@ -15,7 +16,7 @@ int flow_new(const struct flow_options *options, struct flow **ret_flow) {
         return -ENOMEM;
     f->options = *options;
     f->random = options->seed;
-    ledger_init(&f->ledger, options->save_interval_us, options->unsaved / 2);
+    ledger_init(&f->ledger, options->save_interval_us, options->unsaved / 2, options->lease_us);
     demand_init(&f->demand, options->poll_min_us, options->poll_max_us);
     int r = window_new(options->window_events, options->unsaved, &f->window);
     if (r == 0) {
@@ -56,6 +57,8 @@ void flow_database_down(struct flow *f, int64_t now_us) {
     if (f->database == DATABASE_DOWN)
         return; /* an attempt to connect that failed changes nothing */
     f->database = DATABASE_DOWN;
+    if (f->yield == YIELD_ASKED)
+        f->yield = YIELD_DONE;
     bool first_ghosts = wire_ghosts(f->wire) == 0;
     wire_forget_events(f->wire);
     if (first_ghosts)
@@ -211,6 +214,27 @@ void flow_save_failed(struct flow *f, int64_t now_us) {
     ledger_failed(&f->ledger, f->window, now_us);
 }
 
+void flow_leased(struct flow *f, int64_t now_us, int64_t since_us) {
+    ASSERT(f->database == DATABASE_UP);
+    ASSERT(since_us <= now_us);
+    ledger_leased(&f->ledger, since_us);
+}
+
+void flow_extended(struct flow *f, int64_t now_us) {
+    (void)now_us;
+    ledger_extended(&f->ledger);
+}
+
+void flow_not_extended(struct flow *f, int64_t now_us) {
+    ledger_not_extended(&f->ledger, now_us);
+}
+
+void flow_yielded(struct flow *f, int64_t now_us) {
+    (void)now_us;
+    ASSERT(f->yield == YIELD_ASKED);
+    f->yield = YIELD_DONE;
+}
+
 static bool is_stopping(const struct flow *f) {
     return f->run == RUN_STOPPING || f->run == RUN_FINISHED;
 }
@@ -266,13 +290,43 @@ static bool next_save(struct flow *f, int64_t now_us, struct flow_want *ret_want
     return true;
 }
 
+static bool holds_lease(const struct flow *f) {
+    return f->database == DATABASE_UP && f->run != RUN_FINISHED && f->yield == YIELD_NOT_YET;
+}
+
+bool flow_is_fenced(const struct flow *f, int64_t now_us) {
+    return holds_lease(f) && !ledger_may_publish(&f->ledger, now_us);
+}
+
+static bool next_extend(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
+    if (!holds_lease(f) || !ledger_extend(&f->ledger, now_us))
+        return false;
+    *ret_want = (struct flow_want){.kind = FLOW_WANT_EXTEND};
+    return true;
+}
+
+static bool is_drained(const struct flow *f) {
+    bool goes_on = order_any_ready(f->order) && f->database == DATABASE_UP && f->sink != SINK_DOWN;
+    bool even = f->database == DATABASE_DOWN || ledger_is_even(&f->ledger, f->window);
+    return wire_flying(f->wire) == 0 && !goes_on && even;
+}
+
+/* Not while anything of ours may still reach the broker: else the next instance would be overtaken. */
+static bool next_yield(struct flow *f, struct flow_want *ret_want) {
+    bool yields = f->ledger.lease_us > 0 && f->database == DATABASE_UP && f->run == RUN_STOPPING &&
+                  f->yield == YIELD_NOT_YET && is_drained(f) && wire_ghosts(f->wire) == 0;
+    if (!yields)
+        return false;
+    f->yield = YIELD_ASKED;
+    *ret_want = (struct flow_want){.kind = FLOW_WANT_YIELD};
+    return true;
+}
+
 static bool next_finish(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
     if (f->run != RUN_STOPPING)
         return false;
-    bool goes_on = order_any_ready(f->order) && f->database == DATABASE_UP && f->sink != SINK_DOWN;
-    bool drained = wire_flying(f->wire) == 0 && !goes_on;
-    bool even = f->database == DATABASE_DOWN || ledger_is_even(&f->ledger, f->window);
-    if (now_us < f->stop_deadline_us && !(drained && even))
+    bool done = is_drained(f) && f->yield != YIELD_ASKED;
+    if (now_us < f->stop_deadline_us && !done)
         return false;
     f->run = RUN_FINISHED;
     *ret_want = (struct flow_want){.kind = FLOW_WANT_FINISH};
@@ -295,7 +349,7 @@ static bool next_renew(struct flow *f, int64_t now_us, struct flow_want *ret_wan
 static bool may_submit(const struct flow *f, int64_t now_us) {
     bool runs = f->run == RUN_ON || f->run == RUN_STOPPING;
     return f->database == DATABASE_UP && f->sink == SINK_READY && runs &&
-           wire_ghosts(f->wire) == 0 && ledger_may_publish(&f->ledger, now_us);
+           wire_ghosts(f->wire) == 0 && f->yield == YIELD_NOT_YET && ledger_may_publish(&f->ledger, now_us);
 }
 
 static bool next_submit(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
@@ -349,8 +403,9 @@ static bool next_read(struct flow *f, int64_t now_us, struct flow_want *ret_want
 bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want) {
     if (!is_stopping(f))
         order_wake(f->order, now_us);
-    return next_save(f, now_us, ret_want) || next_finish(f, now_us, ret_want) || next_renew(f, now_us, ret_want) ||
-           next_read(f, now_us, ret_want) || next_submit(f, now_us, ret_want);
+    return next_save(f, now_us, ret_want) || next_extend(f, now_us, ret_want) || next_yield(f, ret_want) ||
+           next_finish(f, now_us, ret_want) || next_renew(f, now_us, ret_want) || next_read(f, now_us, ret_want) ||
+           next_submit(f, now_us, ret_want);
 }
 
 static int64_t earlier(int64_t a_us, int64_t b_us) {
@@ -363,6 +418,8 @@ int64_t flow_deadline_us(const struct flow *f) {
     uint64_t bytes;
     if (f->database == DATABASE_UP && f->run != RUN_FINISHED)
         deadline_us = earlier(deadline_us, ledger_deadline_us(&f->ledger, f->window, save_is_urgent(f)));
+    if (holds_lease(f))
+        deadline_us = earlier(deadline_us, ledger_lease_deadline_us(&f->ledger));
     if (may_read(f, &events, &bytes))
         deadline_us = earlier(deadline_us, f->demand.due_us);
     if (waits_for_ghosts(f))

@@ -28,6 +28,7 @@ struct flow_options {
     struct backoff_options retry;
     int64_t poll_min_us, poll_max_us;
     int64_t save_interval_us; /* 100 ms */
+    int64_t lease_us;         /* of the checkpoint; 0: nobody else can take it */
     int64_t ghost_timeout_us; /* after a reload: how long to wait for tokens of before */
     uint64_t seed;
 };
@@ -76,8 +77,7 @@ void flow_mark(struct flow *f, int64_t now_us, struct flow_mark mark, uint32_t r
 void flow_read_done(struct flow *f, int64_t now_us, bool caught_up);
 /* The source gave a target up (it keeps a bounded number): no mark of it can be saved. */
 void flow_target_dropped(struct flow *f, uint64_t target);
-/* Something was written (LISTEN): the next poll is due now. */
-void flow_wake(struct flow *f, int64_t now_us);
+void flow_wake(struct flow *f, int64_t now_us); /* something was written (LISTEN): the next poll is due now */
 
 /* Facts: publishing. ---------------------------------------------------- */
 
@@ -103,8 +103,7 @@ void flow_pause(struct flow *f, int64_t now_us, bool paused);
 /* Gives up the oldest event; asserts that there is one. It settles when nothing of it is
  * on the wire any more, whatever the sink answers. Returns its number by arrival. */
 uint64_t flow_skip(struct flow *f, int64_t now_us);
-/* Is that event behind the saved checkpoint? Until the database is down. */
-bool flow_is_saved(const struct flow *f, uint64_t seq);
+bool flow_is_saved(const struct flow *f, uint64_t seq); /* is it behind the saved checkpoint? Until the database is down */
 /* No new reads, no new events on their way but those before one that is, no further attempt of one that failed: what
  * is under way (all destinations of a started event, while the sink is up) settles and is saved until the deadline. */
 void flow_stop(struct flow *f, int64_t now_us, int64_t deadline_us);
@@ -115,6 +114,8 @@ enum flow_want_kind {
     FLOW_WANT_READ,   /* up to `events` rows of `bytes` together; one at a time */
     FLOW_WANT_SUBMIT, /* destination number `destination` of the event in `slot` */
     FLOW_WANT_SAVE,   /* `mark`, and `position` for people; one at a time */
+    FLOW_WANT_EXTEND, /* the lease; a save does it too */
+    FLOW_WANT_YIELD,  /* stopped clean: the lease may go to another at once */
     FLOW_WANT_RENEW,  /* ghosts do not come: renew the sink's connection */
     FLOW_WANT_FINISH, /* stopped: everything that could be done is done */
 };
@@ -134,7 +135,6 @@ struct flow_want {
 bool flow_next(struct flow *f, int64_t now_us, struct flow_want *ret_want);
 /* When flow_next may say something new without a fact; CLOCK_NEVER: no timer. */
 int64_t flow_deadline_us(const struct flow *f);
-/* Marks of targets below it are needed no more. */
-uint64_t flow_oldest_target(const struct flow *f);
+uint64_t flow_oldest_target(const struct flow *f); /* marks of targets below it are needed no more */
 
 #endif

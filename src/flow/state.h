@@ -13,6 +13,7 @@
  * database that is down can be true at once. */
 enum flow_database { DATABASE_DOWN, DATABASE_UP };
 enum flow_sink { SINK_DOWN, SINK_BUSY, SINK_READY };
+enum flow_yield { YIELD_NOT_YET, YIELD_ASKED, YIELD_DONE };
 enum flow_run { RUN_ON, RUN_PAUSED, RUN_STOPPING, RUN_FINISHED };
 
 struct flow {
@@ -26,6 +27,7 @@ struct flow {
     enum flow_database database;
     enum flow_sink sink;
     enum flow_run run;
+    enum flow_yield yield;
     int64_t stop_deadline_us;
     int64_t ghost_deadline_us;
     int64_t last_settled_us;

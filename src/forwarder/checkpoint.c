@@ -2,49 +2,12 @@
 #include "forwarder/checkpoint.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
-#include "forwarder/checkpoint_sql.h"
-#include "forwarder/tables_look.h"
+#include "forwarder/checkpoint_state.h"
 
 #define SCHEMA_SQL_MAX_BYTES 16384
 #define TEXT_MAX_BYTES 1024 /* of owner and system identifier */
-
-enum task {
-    TASK_NONE,
-    TASK_LOOK,   /* which server, our tables, rights */
-    TASK_MAKE,   /* our tables, then TASK_LOOK again */
-    TASK_PEEK,   /* is the row, if there is one, of this cluster? */
-    TASK_LOAD,
-    TASK_CREATE,
-    TASK_SAVE,
-    TASK_CANCEL,
-    TASK_COMMAND,
-};
-
-struct checkpoint {
-    char *forwarder, *owner;
-    struct buf schema; /* quoted, terminated */
-    char *schema_name;
-    bool may_create;
-    struct pgconn *keep;
-    struct checkpoint_sql sql;
-
-    enum task task;
-    bool any_row; /* the statement has returned one */
-    struct tables_look look;
-    bool made; /* it was tried to make the tables, in this inspection */
-
-    bool has_row;
-    bool taken; /* owner and epoch of the row are ours */
-    struct checkpoint_row row;
-    struct buf cursor, system_identifier, row_owner, retained[3];
-    struct buf saving; /* the cursor that becomes the row's when the save succeeds */
-    int64_t saving_position, saving_epoch;
-    bool commanded_paused;
-};
 
 /* Making. ------------------------------------------------------------------- */
 
@@ -64,12 +27,13 @@ static int init(struct checkpoint *c, const char *forwarder, const char *schema,
     return r ? r : checkpoint_sql_init(&c->sql, c->schema.data);
 }
 
-int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, struct pgconn *keep,
-                   struct checkpoint **ret_checkpoint) {
+int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, int64_t lease_us,
+                   struct pgconn *keep, struct checkpoint **ret_checkpoint) {
     struct checkpoint *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
     c->may_create = create;
+    c->lease_us = lease_us;
     c->keep = keep;
     int r = init(c, forwarder, schema, owner);
     if (r < 0) {
@@ -97,7 +61,7 @@ void checkpoint_free(struct checkpoint *c) {
 
 void checkpoint_reset(struct checkpoint *c) {
     c->task = TASK_NONE;
-    c->has_row = false;
+    c->has_row = c->taken = false;
 }
 
 bool checkpoint_busy(const struct checkpoint *c) {
@@ -125,118 +89,12 @@ const char *checkpoint_note(const struct checkpoint *c) {
     return c->look.note.len ? c->look.note.data : "";
 }
 
-/* Statements. --------------------------------------------------------------- */
-
-enum { OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_INT8_ARRAY = 1016, OID_JSONB = 3802 };
-
-#define NUMBER_SIZE 24
-
-static struct pgconn_param text_param(struct span text) {
-    return (struct pgconn_param){text, OID_TEXT};
-}
-
-static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
-    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, OID_INT8};
-}
-
-/* `name` NULL: once per connection, not worth preparing. */
-static int start(struct checkpoint *c, enum task task, const char *name, const char *sql, const struct pgconn_param *params,
-                 size_t count, int64_t now_us) {
-    struct error ignored; /* a lost connection says so again at the next work */
-    ASSERT(c->task == TASK_NONE);
-    c->task = task;
-    c->any_row = false;
-    return pgconn_send(c->keep, name, sql, params, count, false, now_us, &ignored);
-}
-
-static int load(struct checkpoint *c, enum task task, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder))};
-    c->has_row = false;
-    return start(c, task, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-int checkpoint_load(struct checkpoint *c, int64_t now_us) {
-    return load(c, TASK_LOAD, now_us);
-}
-
-int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
-                      int64_t now_us) {
-    char number[NUMBER_SIZE];
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)), text_param(span_of(c->owner)), text_param(cursor),
-                                    number_param(position, number), text_param(system_identifier)};
-    ASSERT(!c->has_row);
-    ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
-    return start(c, TASK_CREATE, NULL, c->sql.create.data, params, ARRAY_LENGTH(params), now_us);
-}
-
-static struct pgconn_param array_param(struct span array) {
-    return (struct pgconn_param){array, OID_INT8_ARRAY};
-}
-
-int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
-                    int64_t now_us) {
-    static const struct source_changes none;
-    const struct source_changes *g = changes ? changes : &none;
-    bool gaps = !span_absent(g->more.first) || !span_absent(g->gone);
-    char new_epoch[NUMBER_SIZE], new_position[NUMBER_SIZE], epoch[NUMBER_SIZE];
-    ASSERT(c->has_row);
-    ASSERT(cursor.len > 0 && cursor.len <= CHECKPOINT_CURSOR_MAX);
-    c->saving_position = position;
-    c->saving_epoch = c->taken ? c->row.epoch : c->row.epoch + 1;
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
-                                    text_param(span_of(c->owner)),
-                                    number_param(c->saving_epoch, new_epoch),
-                                    text_param(cursor),
-                                    number_param(position, new_position),
-                                    text_param(c->row.owner),
-                                    number_param(c->row.epoch, epoch),
-                                    text_param(c->row.cursor),
-                                    array_param(g->more.first),
-                                    array_param(g->more.last),
-                                    array_param(g->more.left_us),
-                                    array_param(g->gone)};
-    size_t count = ARRAY_LENGTH(params);
-    buf_clear(&c->saving);
-    int r = buf_add_span(&c->saving, cursor);
-    if (r)
-        return r;
-    if (gaps)
-        return start(c, TASK_SAVE, "save gaps", c->sql.save_gaps.data, params, count, now_us);
-    return start(c, TASK_SAVE, "save", c->sql.save.data, params, count - 4, now_us);
-}
-
-int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) {
-    char text[NUMBER_SIZE];
-    struct pgconn_param params[] = {number_param(pid, text)};
-    params[0].oid = OID_INT4;
-    return start(c, TASK_CANCEL, "cancel", "SELECT pg_cancel_backend($1)", params, ARRAY_LENGTH(params), now_us);
-}
-
-int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) {
-    char epoch[NUMBER_SIZE];
-    ASSERT(c->has_row);
-    ASSERT(!(command->pauses && command->resumes));
-    c->commanded_paused = command->pauses || (c->row.paused && !command->resumes);
-    struct span paused = command->pauses ? SPAN_LITERAL("true") : command->resumes ? SPAN_LITERAL("false") : SPAN_ABSENT;
-    struct pgconn_param params[] = {text_param(span_of(c->forwarder)),
-                                    text_param(c->row.owner),
-                                    number_param(c->row.epoch, epoch),
-                                    {paused, OID_BOOL},
-                                    text_param(span_of(command->name)),
-                                    text_param(span_of(command->who)),
-                                    text_param(span_of(command->reason)),
-                                    {span_of(command->before), OID_JSONB},
-                                    {span_of(command->after), OID_JSONB}};
-    return start(c, TASK_COMMAND, NULL, c->sql.command.data, params, ARRAY_LENGTH(params), now_us);
-}
-
 /* Inspecting. --------------------------------------------------------------- */
 
 static int look(struct checkpoint *c, int64_t now_us) {
-    struct pgconn_param params[] = {text_param(span_of(c->schema_name)), text_param(span_of(checkpoint_sql_columns))};
+    struct pgconn_param params[] = {param_text(span_of(c->schema_name)), param_text(span_of(checkpoint_sql_columns))};
     tables_look_clear(&c->look);
-    return start(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
+    return checkpoint_ask(c, TASK_LOOK, NULL, checkpoint_sql_look, params, ARRAY_LENGTH(params), now_us);
 }
 
 int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
@@ -250,7 +108,7 @@ static int make(struct checkpoint *c, int64_t now_us) {
     if (r == 0)
         r = buf_terminate(&sql);
     c->made = true;
-    return r ? r : start(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
+    return r ? r : checkpoint_ask(c, TASK_MAKE, NULL, sql.data, NULL, 0, now_us);
 }
 
 /* What came of it. ---------------------------------------------------------- */
@@ -270,8 +128,8 @@ static int64_t read_number(struct span text) {
 
 /* Columns as ROW_COLUMNS names them. */
 static int read_row(struct checkpoint *c) {
-    struct span v[6];
-    for (int i = 0; i < 6; i++)
+    struct span v[7];
+    for (int i = 0; i < 7; i++)
         v[i] = pgconn_value(c->keep, i);
     int r = keep_text(&c->cursor, v[0], &c->row.cursor);
     if (r == 0)
@@ -282,7 +140,7 @@ static int read_row(struct checkpoint *c) {
         return r;
     struct span *retained[] = {&c->row.retained.first, &c->row.retained.last, &c->row.retained.left_us};
     for (int i = 0; r == 0 && i < 3; i++) {
-        struct span array = c->task == TASK_LOAD ? pgconn_value(c->keep, 6 + i) : SPAN_ABSENT;
+        struct span array = c->task == TASK_LOAD ? pgconn_value(c->keep, 7 + i) : SPAN_ABSENT;
         *retained[i] = SPAN_ABSENT;
         if (!span_absent(array))
             r = keep_text(&c->retained[i], array, retained[i]);
@@ -292,9 +150,15 @@ static int read_row(struct checkpoint *c) {
     c->row.position = read_number(v[1]);
     c->row.epoch = read_number(v[4]);
     c->row.paused = span_is(v[5], "t");
+    c->row.lease_left_us = read_number(v[6]);
     c->has_row = true;
     c->taken = c->task == TASK_CREATE;
     return 0;
+}
+
+static int read_lease(struct checkpoint *c) {
+    c->row.lease_left_us = read_number(pgconn_value(c->keep, 1));
+    return keep_text(&c->row_owner, pgconn_value(c->keep, 0), &c->row.owner);
 }
 
 static int read_answer(struct checkpoint *c) {
@@ -307,6 +171,11 @@ static int read_answer(struct checkpoint *c) {
     case TASK_LOAD:
     case TASK_CREATE:
         return read_row(c);
+    case TASK_WATCH:
+        return read_lease(c);
+    case TASK_TAKE:
+    case TASK_EXTEND:
+    case TASK_YIELD:
     case TASK_SAVE:
     case TASK_CANCEL:
     case TASK_COMMAND:
@@ -333,7 +202,7 @@ static enum checkpoint_signal end_look(struct checkpoint *c, int64_t now_us, str
         return r == 0 ? CHECKPOINT_NONE : r < 0 ? fail(r, reterr) : lose(reterr);
     }
     if (!c->look.missing) {
-        int r = load(c, TASK_PEEK, now_us);
+        int r = checkpoint_ask_load(c, TASK_PEEK, now_us);
         return r == 0 ? CHECKPOINT_NONE : lose(reterr);
     }
     *reterr = c->look.error;
@@ -374,12 +243,12 @@ static enum checkpoint_signal end_load(struct checkpoint *c, struct error *reter
 static enum checkpoint_signal end_create(struct checkpoint *c, int64_t now_us, struct error *reterr) {
     if (c->any_row)
         return CHECKPOINT_LOADED;
-    int r = load(c, TASK_LOAD, now_us);
+    int r = checkpoint_ask_load(c, TASK_LOAD, now_us);
     return r == 0 ? CHECKPOINT_NONE : lose(reterr);
 }
 
 static enum checkpoint_signal refuse(struct checkpoint *c, struct error *reterr) {
-    c->has_row = false;
+    c->has_row = c->taken = false;
     error_set(reterr, ERROR_RETRY, "the checkpoint row of forwarder '%s' is no longer as it was loaded: another instance "
               "or an operator has changed it; nothing was saved, loading it again", c->forwarder);
     return CHECKPOINT_REFUSED;
@@ -392,6 +261,15 @@ static enum checkpoint_signal end_command(struct checkpoint *c, struct error *re
     return CHECKPOINT_COMMANDED;
 }
 
+static enum checkpoint_signal end_take(struct checkpoint *c, struct error *reterr) {
+    if (!c->any_row)
+        return refuse(c, reterr);
+    c->row.epoch++;
+    c->row.owner = span_of(c->owner);
+    c->taken = true;
+    return CHECKPOINT_TAKEN;
+}
+
 static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reterr) {
     if (!c->any_row)
         return refuse(c, reterr);
@@ -400,9 +278,6 @@ static enum checkpoint_signal end_save(struct checkpoint *c, struct error *reter
     c->saving = older;
     c->row.cursor = buf_span(&c->cursor);
     c->row.position = c->saving_position;
-    c->row.epoch = c->saving_epoch;
-    c->row.owner = span_of(c->owner);
-    c->taken = true;
     return CHECKPOINT_SAVED;
 }
 
@@ -418,6 +293,14 @@ static enum checkpoint_signal on_done(struct checkpoint *c, enum task task, int6
         return end_load(c, reterr);
     case TASK_CREATE:
         return end_create(c, now_us, reterr);
+    case TASK_WATCH:
+        return c->any_row ? CHECKPOINT_WATCHED : refuse(c, reterr);
+    case TASK_TAKE:
+        return end_take(c, reterr);
+    case TASK_EXTEND:
+        return c->any_row ? CHECKPOINT_EXTENDED : refuse(c, reterr);
+    case TASK_YIELD:
+        return c->any_row ? CHECKPOINT_YIELDED : refuse(c, reterr);
     case TASK_SAVE:
         return end_save(c, reterr);
     case TASK_CANCEL:

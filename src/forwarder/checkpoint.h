@@ -14,16 +14,17 @@ struct checkpoint_row {
     struct source_retained retained; /* as of the load: what stands beside it in the table gap */
     int64_t position; /* for people only: a lower one can still commit */
     struct span system_identifier;
-    struct span owner;
+    struct span owner;       /* an instance (base/instance.h), or who has rebased it */
+    int64_t lease_left_us;   /* at the load or the last look at it; 0: anybody may take it */
     int64_t epoch;
     bool paused;
 };
 
 struct checkpoint;
 
-/* `schema` is where our tables live ("penstock"). Borrows all. The connection is "keep". */
-int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, struct pgconn *keep,
-                   struct checkpoint **ret_checkpoint) MUST_CHECK;
+/* `schema` is where our tables live ("penstock"), `owner` this instance. Borrows all. The connection is "keep". */
+int checkpoint_new(const char *forwarder, const char *schema, bool create, const char *owner, int64_t lease_us,
+                   struct pgconn *keep, struct checkpoint **ret_checkpoint) MUST_CHECK;
 void checkpoint_free(struct checkpoint *c);
 
 /* Each starts one statement; its end comes by checkpoint_next. Asserts that none is outstanding. */
@@ -32,9 +33,21 @@ int checkpoint_load(struct checkpoint *c, int64_t now_us) MUST_CHECK;
 /* The first row of a new forwarder; the earlier one wins: then CHECKPOINT_LOADED with what is there. */
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) MUST_CHECK;
-/* Conditional on owner, epoch and the previous cursor as they were loaded; the
- * first save after a load takes the row (owner, epoch + 1). What changes in the
- * table gap (NULL: nothing) changes with it, or not at all. Asserts a loaded row. */
+/* The owner and the rest of its lease, of a row that is another's. Asserts a loaded row. */
+int checkpoint_watch(struct checkpoint *c, int64_t now_us) MUST_CHECK;
+/* Makes this instance the owner, with the next epoch, on the condition that the row is as
+ * it was loaded and that no other instance holds the lease, unless that one is surely
+ * gone. Asserts a loaded row. */
+int checkpoint_take(struct checkpoint *c, int64_t now_us) MUST_CHECK;
+/* May it be taken, as far as is known since the load or the last look? */
+bool checkpoint_is_free(const struct checkpoint *c);
+/* Since the last load, or by creating the row: also if another had made the very same one first, it is not. */
+bool checkpoint_is_taken(const struct checkpoint *c);
+/* All below on the condition that owner and epoch are as taken or created. They assert that they were. */
+int checkpoint_extend(struct checkpoint *c, int64_t now_us) MUST_CHECK;
+int checkpoint_yield(struct checkpoint *c, int64_t now_us) MUST_CHECK; /* then anybody may take it */
+/* On the condition, too, that the previous cursor stands there. It extends the lease. What changes in
+ * the table gap (NULL: nothing) changes with it, or not at all. */
 int checkpoint_save(struct checkpoint *c, struct span cursor, const struct source_changes *changes, int64_t position,
                     int64_t now_us) MUST_CHECK;
 /* What an operator has commanded. Borrowed until its signal. */
@@ -44,8 +57,7 @@ struct checkpoint_command {
     const char *before, *after; /* JSON, for the journal; NULL: nothing to say */
     bool pauses, resumes;
 };
-/* Writes it to the row and to the journal, in one transaction, on the condition that
- * owner and epoch are as loaded or saved last. Asserts a loaded row. */
+/* Writes it to the row and to the journal, in one transaction. */
 int checkpoint_command(struct checkpoint *c, const struct checkpoint_command *command, int64_t now_us) MUST_CHECK;
 /* pg_cancel_backend on the tail's pid. */
 int checkpoint_cancel(struct checkpoint *c, int pid, int64_t now_us) MUST_CHECK;
@@ -56,8 +68,12 @@ enum checkpoint_signal {
     CHECKPOINT_MISSING,   /* our tables or rights, or the row is of another cluster: *reterr with the mend, so checkpoint_note */
     CHECKPOINT_LOADED,    /* checkpoint_row */
     CHECKPOINT_ABSENT,    /* no row: a new forwarder */
+    CHECKPOINT_WATCHED,   /* owner and lease_left_us of checkpoint_row */
+    CHECKPOINT_TAKEN,
+    CHECKPOINT_EXTENDED,
+    CHECKPOINT_YIELDED,
     CHECKPOINT_SAVED,
-    CHECKPOINT_REFUSED,   /* the row is another's, or has moved: *reterr; never saved again without a load */
+    CHECKPOINT_REFUSED,   /* the row is another's, or has moved: *reterr; never written again without a load */
     CHECKPOINT_CANCELLED,
     CHECKPOINT_COMMANDED,
     CHECKPOINT_COMMAND_FAILED, /* refused by the server: *reterr; nothing of it was done */

@@ -10,6 +10,9 @@
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
 #define SAVE_AGAIN_US (1 * CLOCK_US_PER_S)
+/* How often an instance that stands by looks at the lease: so soon it takes over from one that has yielded it. */
+#define WATCHES_PER_LEASE 20
+#define WATCH_MAX_US (500 * CLOCK_US_PER_MS)
 #define NOTE_MAX_BYTES 65536
 /* Connections that have lived so long were no failed attempt: waits begin at their
  * least again. Else what fails with each read would be read, and sent, ten times a second. */
@@ -31,7 +34,7 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
     if (r == 0)
         r = pgconn_new(o->database, o->source_connection_name, o->name, "tail", guard, &d->tail);
     if (r == 0)
-        r = checkpoint_new(o->name, o->checkpoint_schema, o->checkpoint_create, o->owner, d->keep, &d->checkpoint);
+        r = checkpoint_new(o->name, o->checkpoint_schema, o->checkpoint_create, o->owner, o->lease_us, d->keep, &d->checkpoint);
     if (r == 0)
         r = source_new(o->source, d->tail, &d->source);
     if (r < 0) {
@@ -77,8 +80,10 @@ int64_t database_deadline_us(const struct database *d) {
         return d->retry_at_us;
     int64_t keep_us = pgconn_deadline_us(d->keep), tail_us = pgconn_deadline_us(d->tail);
     int64_t deadline_us = keep_us < tail_us ? keep_us : tail_us;
-    bool save_waits = d->save_wanted && !checkpoint_busy(d->checkpoint);
-    return save_waits && d->save_after_us < deadline_us ? d->save_after_us : deadline_us;
+    bool free = !checkpoint_busy(d->checkpoint);
+    if (free && d->phase == PHASE_STANDBY && d->watch_us < deadline_us)
+        deadline_us = d->watch_us;
+    return free && d->save_wanted && d->save_after_us < deadline_us ? d->save_after_us : deadline_us;
 }
 
 /* Both connections go, whichever died. */
@@ -89,7 +94,7 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     checkpoint_reset(d->checkpoint);
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
-    d->save_wanted = d->save_gone = d->saving = false;
+    d->save_wanted = d->save_gone = d->saving = d->extend_wanted = d->extending = d->yield_wanted = false;
     d->command = NULL;
     d->cancel_pid = 0;
     d->lost = false;
@@ -140,6 +145,7 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
         error_set(reterr, ERROR_RETRY, "the start position can't be written down: %s", strerror(r < 0 ? -r : EINVAL));
         return go_down(d, now_us);
     }
+    d->asked_us = now_us;
     note_failure(d, checkpoint_create(d->checkpoint, buf_span(&d->cursor), 0,
                                       span_of(source_system_identifier(d->source)), now_us),
                  "creating the checkpoint row");
@@ -147,17 +153,45 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
     return DATABASE_NONE;
 }
 
+static enum database_signal take(struct database *d, int64_t now_us) {
+    d->asked_us = now_us;
+    note_failure(d, checkpoint_take(d->checkpoint, now_us), "taking the lease");
+    d->phase = PHASE_TAKE;
+    return DATABASE_NONE;
+}
+
+/* Another instance is active: said once, then its lease is watched. */
+static enum database_signal stand_by(struct database *d, int64_t now_us, struct error *reterr) {
+    bool new = d->phase != PHASE_STANDBY;
+    int64_t pause_us = d->options->lease_us / WATCHES_PER_LEASE;
+    d->phase = PHASE_STANDBY;
+    d->watch_us = now_us + (pause_us < WATCH_MAX_US ? pause_us : WATCH_MAX_US);
+    if (!new)
+        return DATABASE_NONE;
+    struct span owner = database_owner(d);
+    error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(owner));
+    return DATABASE_STANDBY;
+}
+
 static enum database_signal come_up(struct database *d, int64_t now_us) {
     d->phase = PHASE_UP;
+    d->leased_us = d->asked_us;
     d->up_since_us = now_us;
     d->ups++;
     d->checkpoint_position = checkpoint_row(d->checkpoint)->position;
     return DATABASE_UP;
 }
 
+static enum database_signal load(struct database *d, int64_t now_us) {
+    d->watched_us = now_us;
+    note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
+    d->phase = PHASE_LOAD;
+    return DATABASE_NONE;
+}
+
 /* Another instance made the row first: the row wins, start over from it. */
 static enum database_signal on_created(struct database *d, int64_t now_us, struct error *reterr) {
-    if (!span_equal(checkpoint_row(d->checkpoint)->cursor, buf_span(&d->cursor))) {
+    if (!checkpoint_is_taken(d->checkpoint)) {
         error_set(reterr, ERROR_RETRY, "another instance has made the checkpoint row: starting from it");
         return go_down(d, now_us);
     }
@@ -173,6 +207,15 @@ static enum database_signal on_loaded(struct database *d, struct span cursor, in
     note_failure(d, r, "opening the event table");
     d->phase = PHASE_OPEN;
     return DATABASE_NONE;
+}
+
+static enum database_signal on_saved(struct database *d) {
+    d->leased_us = d->asked_us;
+    source_saved(d->source, d->save_mark);
+    d->saving = false;
+    d->writes++;
+    d->checkpoint_position = d->save_position;
+    return DATABASE_SAVED;
 }
 
 static enum database_signal on_checkpoint(struct database *d, enum checkpoint_signal signal, int64_t now_us,
@@ -192,15 +235,23 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
     case CHECKPOINT_LOADED:
         if (d->phase == PHASE_CREATE)
             return on_created(d, now_us, reterr);
+        if (!checkpoint_is_free(d->checkpoint))
+            return stand_by(d, now_us, reterr);
         return on_loaded(d, checkpoint_row(d->checkpoint)->cursor, now_us, reterr);
     case CHECKPOINT_ABSENT:
         return on_loaded(d, SPAN_ABSENT, now_us, reterr);
+    case CHECKPOINT_WATCHED:
+        return checkpoint_is_free(d->checkpoint) ? load(d, now_us) : stand_by(d, now_us, reterr);
+    case CHECKPOINT_TAKEN:
+        return come_up(d, now_us);
+    case CHECKPOINT_EXTENDED:
+        d->extending = false;
+        d->leased_us = d->asked_us;
+        return DATABASE_EXTENDED;
+    case CHECKPOINT_YIELDED:
+        return DATABASE_YIELDED;
     case CHECKPOINT_SAVED:
-        source_saved(d->source, d->save_mark);
-        d->saving = false;
-        d->writes++;
-        d->checkpoint_position = d->save_position;
-        return DATABASE_SAVED;
+        return on_saved(d);
     case CHECKPOINT_REFUSED:
         /* Another instance, or an operator, has moved the row: what we know is not the truth any more. */
         return go_down(d, now_us);
@@ -208,6 +259,10 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         source_cancelled(d->source);
         return DATABASE_NONE;
     case CHECKPOINT_FAILED:
+        if (d->extending) {
+            d->extending = false;
+            return DATABASE_EXTEND_FAILED;
+        }
         if (!d->saving)
             return go_down(d, now_us);
         d->saving = false;
@@ -232,9 +287,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
             return refuse_missing(d, now_us, reterr);
         if (!same_server(d, reterr))
             return go_down(d, now_us);
-        note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
-        d->phase = PHASE_LOAD;
-        return DATABASE_NONE;
+        return load(d, now_us);
     case SOURCE_REFUSED:
         return refuse(d, d->missing ? checkpoint_note(d->checkpoint) : "", source_note(d->source), now_us);
     case SOURCE_AHEAD:
@@ -243,7 +296,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
     case SOURCE_OPENED:
         if (!checkpoint_has_row(d->checkpoint))
             return print_and_create(d, now_us, reterr);
-        return come_up(d, now_us);
+        return take(d, now_us);
     case SOURCE_ROW:
         return DATABASE_ROW;
     case SOURCE_MARK:
@@ -277,13 +330,34 @@ static void start_save(struct database *d, int64_t now_us) {
         r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), &changes, d->save_position, now_us);
     note_failure(d, r, "saving the checkpoint");
     d->saving = true;
+    d->asked_us = now_us;
 }
 
-/* keep has one statement at a time; cancelling goes first: rows are waiting to be thrown away. */
-static void use_keep(struct database *d, int64_t now_us) {
-    if (d->phase != PHASE_UP || checkpoint_busy(d->checkpoint) || d->lost)
+static void watch_lease(struct database *d, int64_t now_us) {
+    if (now_us < d->watch_us)
         return;
-    if (d->cancel_pid != 0) {
+    d->watched_us = now_us;
+    note_failure(d, checkpoint_watch(d->checkpoint, now_us), "looking at the lease");
+}
+
+/* keep has one statement at a time. What extends the lease goes first: nothing else ends by being late. Then cancelling:
+ * rows are waiting to be thrown away. */
+static void use_keep(struct database *d, int64_t now_us) {
+    if (checkpoint_busy(d->checkpoint) || d->lost)
+        return;
+    if (d->phase == PHASE_STANDBY)
+        watch_lease(d, now_us);
+    if (d->phase != PHASE_UP)
+        return;
+    if (d->extend_wanted) {
+        d->extend_wanted = false;
+        d->extending = true;
+        d->asked_us = now_us;
+        note_failure(d, checkpoint_extend(d->checkpoint, now_us), "extending the lease");
+    } else if (d->yield_wanted) {
+        d->yield_wanted = false;
+        note_failure(d, checkpoint_yield(d->checkpoint, now_us), "giving the lease back");
+    } else if (d->cancel_pid != 0) {
         int pid = d->cancel_pid;
         d->cancel_pid = 0;
         note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
@@ -381,6 +455,19 @@ void database_save(struct database *d, struct source_mark mark, int64_t position
     d->save_mark = mark;
     /* INT64_MIN: no event has settled since the load, the place moved all the same. */
     d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
+    use_keep(d, now_us);
+}
+
+void database_extend(struct database *d, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->extend_wanted && !d->extending);
+    d->extend_wanted = true;
+    use_keep(d, now_us);
+}
+
+void database_yield(struct database *d, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    d->yield_wanted = true;
     use_keep(d, now_us);
 }
 

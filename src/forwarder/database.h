@@ -25,6 +25,7 @@ enum database_signal {
     DATABASE_NONE,      /* nothing yet: poll */
     DATABASE_UP,        /* reading may start at database_row_mark */
     DATABASE_DOWN,      /* was up, or an attempt failed: *reterr; tries again by itself */
+    DATABASE_STANDBY,   /* another instance has the lease: *reterr; looks until it is free */
     DATABASE_REFUSED,   /* only an operator can mend it: *reterr, database_note; looks again in 30 s */
     DATABASE_AHEAD,     /* the checkpoint lies beyond the server: *reterr; looks again in 30 s */
     DATABASE_ROW,       /* database_row, database_row_mark */
@@ -33,6 +34,9 @@ enum database_signal {
     DATABASE_DROPPED,   /* database_dropped: that target can't be saved any more */
     DATABASE_SAVED,
     DATABASE_SAVE_FAILED, /* *reterr; the old value stands */
+    DATABASE_EXTENDED,
+    DATABASE_EXTEND_FAILED, /* *reterr; the lease ends as before */
+    DATABASE_YIELDED,
     DATABASE_COMMANDED,
     DATABASE_COMMAND_FAILED, /* *reterr; nothing of it was done */
 };
@@ -51,6 +55,10 @@ bool database_notified(struct database *d);
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
 /* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us);
+/* Only while up, one at a time: DATABASE_EXTENDED or DATABASE_EXTEND_FAILED follows. */
+void database_extend(struct database *d, int64_t now_us);
+/* Only while up, once: DATABASE_YIELDED or a signal of the end follows. */
+void database_yield(struct database *d, int64_t now_us);
 /* Only while up, one at a time: DATABASE_COMMANDED or DATABASE_COMMAND_FAILED follows,
  * or a signal of the end: then only the next load tells. Borrowed until then. */
 struct checkpoint_command;
@@ -61,6 +69,12 @@ void database_release(struct database *d, uint64_t oldest_target);
 
 /* For messages and status. */
 bool database_connected(const struct database *d);
+bool database_stands_by(const struct database *d);
+/* Since when our lease counts. Only while up. */
+int64_t database_leased_us(const struct database *d);
+/* Whose the lease is, ours or another's, and until when, by our clock; INT64_MIN: unknown or over. */
+struct span database_owner(const struct database *d);
+int64_t database_lease_until_us(const struct database *d);
 /* Since when the longest of its statements has been running; CLOCK_NEVER: none is. */
 int64_t database_busy_since_us(const struct database *d);
 const char *database_note(const struct database *d);

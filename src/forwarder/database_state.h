@@ -14,8 +14,10 @@ enum phase {
     PHASE_TAIL_DIAL,
     PHASE_TAIL_INSPECT,
     PHASE_LOAD,
+    PHASE_STANDBY, /* another instance has the lease: until it is free, then PHASE_LOAD again */
     PHASE_OPEN,
     PHASE_CREATE,
+    PHASE_TAKE,
     PHASE_UP,
 };
 
@@ -29,6 +31,12 @@ struct database {
     struct backoff backoff;
     int64_t retry_at_us;
     int64_t up_since_us;
+    int64_t watch_us;     /* standing by: when the lease is looked at again */
+    int64_t watched_us;   /* when its rest was asked for */
+    int64_t leased_us;    /* before the last statement was sent that took or extended ours and succeeded */
+    int64_t asked_us;     /* before the one was that is under way */
+    bool extend_wanted, yield_wanted; /* wait until keep is free */
+    bool extending;
 
     bool new_checkpoint;
     int64_t checkpoint_position;

@@ -1,5 +1,6 @@
 /* database_view: what a database tells of itself and of the fact it has said last */
 #include "base/clock.h"
+#include "base/instance.h"
 #include "forwarder/database_state.h"
 
 const struct row *database_row(const struct database *d) {
@@ -20,6 +21,25 @@ uint64_t database_dropped(const struct database *d) {
 
 bool database_connected(const struct database *d) {
     return d->phase == PHASE_UP;
+}
+
+bool database_stands_by(const struct database *d) {
+    return d->phase == PHASE_STANDBY;
+}
+
+int64_t database_leased_us(const struct database *d) {
+    return d->leased_us;
+}
+
+struct span database_owner(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? instance_brief(checkpoint_row(d->checkpoint)->owner) : SPAN_ABSENT;
+}
+
+int64_t database_lease_until_us(const struct database *d) {
+    if (d->phase == PHASE_UP)
+        return d->leased_us + d->options->lease_us;
+    bool watches = d->phase == PHASE_STANDBY && checkpoint_has_row(d->checkpoint);
+    return watches ? d->watched_us + checkpoint_row(d->checkpoint)->lease_left_us : INT64_MIN;
 }
 
 int64_t database_busy_since_us(const struct database *d) {

@@ -411,6 +411,11 @@ void delivery_renew(struct delivery *d, int64_t now_us, const char *reason) {
     d->sink->kind->renew(d->sink, now_us, reason);
 }
 
+void delivery_fence(struct delivery *d, int64_t now_us, const char *reason) {
+    if (d->sink->kind->fence)
+        d->sink->kind->fence(d->sink, now_us, reason);
+}
+
 int delivery_poll(struct delivery *d, struct pollfd fds[SINK_POLL_MAX]) {
     return d->sink->kind->poll(d->sink, fds);
 }

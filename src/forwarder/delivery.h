@@ -26,6 +26,8 @@ void delivery_flush(struct delivery *d);
 /* The sink's turn: connects, reads; its outcomes and its ups and downs become facts. */
 void delivery_work(struct delivery *d, int64_t now_us);
 void delivery_renew(struct delivery *d, int64_t now_us, const char *reason);
+/* Nothing that the sink holds back may follow by itself (sink.h). */
+void delivery_fence(struct delivery *d, int64_t now_us, const char *reason);
 
 int delivery_poll(struct delivery *d, struct pollfd fds[SINK_POLL_MAX]);
 int64_t delivery_deadline_us(const struct delivery *d);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/message_id.h"
+#include "flow/lease.h"
 #include "flow/view.h"
 #include "forwarder/command.h"
 #include "forwarder/database.h"
@@ -104,6 +105,7 @@ int forwarder_start(const struct forwarder_options *options, struct forwarder **
     if (!f)
         return -ENOMEM;
     f->options = *options;
+    f->options.flow.lease_us = options->lease_us;
     f->read_position = INT64_MIN;
     atomic_store(&f->tick_us, clock_now_us());
     int r = build(f);
@@ -180,6 +182,7 @@ static void on_up(struct forwarder *f, int64_t now_us) {
     f->database_up = true;
     f->left_behind = 0;
     flow_database_up(f->flow, now_us, mark_of(f));
+    flow_leased(f->flow, now_us, database_leased_us(f->database));
     command_loaded(&f->command, now_us);
     struct log_fields fields = {.forwarder = f->options.name};
     report_findings(f->report, database_note(f->database), false);
@@ -214,9 +217,24 @@ static void on_row(struct forwarder *f, int64_t now_us) {
         f->read_position = mark_of(f).position;
 }
 
+static void on_saved(struct forwarder *f, int64_t now_us) {
+    f->counts.checkpoint_writes = database_writes(f->database);
+    histogram_add(&f->times.save, now_us - f->save_since_us);
+    report_saving(f->report, NULL);
+    flow_saved(f->flow, now_us);
+    database_release(f->database, flow_oldest_target(f->flow));
+    command_saved(&f->command);
+}
+
 static void on_save_failed(struct forwarder *f, const struct error *error, int64_t now_us) {
     report_saving(f->report, error->text);
     flow_save_failed(f->flow, now_us);
+}
+
+static void on_extend_failed(struct forwarder *f, const struct error *error, int64_t now_us) {
+    struct log_fields fields = {.forwarder = f->options.name};
+    log_say(LOG_LEVEL_WARNING, &fields, "the lease can't be extended: %s: trying again until it ends", error->text);
+    flow_not_extended(f->flow, now_us);
 }
 
 /* One fact of the database. false: there is none. */
@@ -238,6 +256,18 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
     case DATABASE_AHEAD:
         on_down(f, STATE_DATABASE_AHEAD, &error, now_us);
         return true;
+    case DATABASE_STANDBY:
+        on_down(f, STATE_DATABASE_STANDBY, &error, now_us);
+        return true;
+    case DATABASE_EXTENDED:
+        flow_extended(f->flow, now_us);
+        return true;
+    case DATABASE_EXTEND_FAILED:
+        on_extend_failed(f, &error, now_us);
+        return true;
+    case DATABASE_YIELDED:
+        flow_yielded(f->flow, now_us);
+        return true;
     case DATABASE_ROW:
         on_row(f, now_us);
         return true;
@@ -252,12 +282,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         flow_target_dropped(f->flow, database_dropped(f->database));
         return true;
     case DATABASE_SAVED:
-        f->counts.checkpoint_writes = database_writes(f->database);
-        histogram_add(&f->times.save, now_us - f->save_since_us);
-        report_saving(f->report, NULL);
-        flow_saved(f->flow, now_us);
-        database_release(f->database, flow_oldest_target(f->flow));
-        command_saved(&f->command);
+        on_saved(f, now_us);
         return true;
     case DATABASE_SAVE_FAILED:
         on_save_failed(f, &error, now_us);
@@ -330,6 +355,12 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
         f->save_since_us = now_us;
         database_save(f->database, (struct source_mark){want->mark.position, want->mark.target}, want->position, now_us);
         return;
+    case FLOW_WANT_EXTEND:
+        database_extend(f->database, now_us);
+        return;
+    case FLOW_WANT_YIELD:
+        database_yield(f->database, now_us);
+        return;
     case FLOW_WANT_RENEW:
         delivery_renew(f->delivery, now_us, "events of before the reload are not answered");
         return;
@@ -339,15 +370,31 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
     }
 }
 
-/* true: there may be more. */
-static bool do_wants(struct forwarder *f, int64_t now_us) {
+/* This thread, or the whole machine, may have slept since it last looked, or the database hasn't answered: then another
+ * instance may be active (G12). The next load tells. */
+static bool stop_if_fenced(struct forwarder *f) {
+    int64_t now_us = clock_now_us();
+    if (!flow_is_fenced(f->flow, now_us))
+        return false;
+    static const char why[] = "the lease may have run out before it could be extended: another instance may be active";
+    delivery_fence(f->delivery, now_us, why);
+    database_drop(f->database, why);
+    return true;
+}
+
+/* true: there may be more. A look at the clock before each want, and before the socket: nothing is handed over by a
+ * right that was there when the turn began. */
+static bool do_wants(struct forwarder *f) {
     struct flow_want want;
     int done = 0;
-    while (f->stop != STATE_STOPPED && done < WANTS_PER_TURN && flow_next(f->flow, now_us, &want)) {
+    for (; f->stop != STATE_STOPPED && done < WANTS_PER_TURN; done++) {
+        int64_t now_us = clock_now_us();
+        if (!flow_next(f->flow, now_us, &want))
+            break;
         do_want(f, &want, now_us);
-        done++;
     }
-    delivery_flush(f->delivery);
+    if (!stop_if_fenced(f))
+        delivery_flush(f->delivery);
     return done == WANTS_PER_TURN;
 }
 
@@ -391,8 +438,9 @@ static void *run(void *argument) {
     while (f->stop != STATE_STOPPED) {
         int64_t now_us = clock_now_us();
         atomic_store(&f->tick_us, now_us);
+        stop_if_fenced(f);
         bool more_facts = take_facts(f, now_us);
-        bool more_wants = do_wants(f, now_us);
+        bool more_wants = do_wants(f);
         tell(f, now_us);
         if (!more_facts && !more_wants && f->stop != STATE_STOPPED)
             wait_for_something(f, now_us);

@@ -22,7 +22,8 @@ struct forwarder_options {
     const char *checkpoint_schema;
     bool checkpoint_create;
     const char *listen; /* the channel whose notifications end a wait; NULL: none */
-    const char *owner; /* this instance */
+    const char *owner; /* this instance (base/instance.h) */
+    int64_t lease_us;
     const char *sink_connection_name;
     const struct sink_kind *sink_kind;
     const void *sink_connection;

@@ -12,7 +12,7 @@
 
 #define SQL_MAX_BYTES 16384
 #define TEXT_MAX_BYTES (2 * CHECKPOINT_CURSOR_MAX)
-#define ANSWERS_MAX 4
+#define ANSWERS_MAX 3
 /* A daemon that is refused looks at the database every now and then, for a moment. */
 #define LOOKS_MAX 20
 #define LOOK_PAUSE_MS 200
@@ -96,10 +96,8 @@ static int take_row(struct work *w) {
 
 /* Statements. --------------------------------------------------------------- */
 
-enum { OID_INT8 = 20, OID_TEXT = 25 };
-
 static struct pgconn_param text_param(const char *text) {
-    return (struct pgconn_param){span_of(text), OID_TEXT};
+    return param_text(span_of(text));
 }
 
 static int ask(struct work *w, const char *sql, const struct pgconn_param *params, size_t count) {
@@ -192,8 +190,8 @@ static int write_sql(struct work *w, struct buf *sql) {
                      " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = left($7, 63)),"
                      " old AS MATERIALIZED (SELECT * FROM %s.checkpoint WHERE forwarder = $1 AND cursor = $2 FOR UPDATE),"
                      " moved AS (UPDATE %s.checkpoint c SET cursor = $3, position = $4, system_identifier = $5, owner = $6,"
-                     " epoch = c.epoch + 1, updated = now() FROM old, open WHERE c.forwarder = old.forwarder AND open.pids IS NULL"
-                     " RETURNING",
+                     " lease_until = NULL, epoch = c.epoch + 1, updated = now() FROM old, open"
+                     " WHERE c.forwarder = old.forwarder AND open.pids IS NULL RETURNING",
                      schema, schema);
     static const char *const rows[] = {"old", "c"};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(rows); i++)
@@ -206,7 +204,7 @@ static int write_sql(struct work *w, struct buf *sql) {
     return r ? r : buf_addf(sql,
                             "), noted AS (INSERT INTO %s.journal (forwarder, command, who, reason, before, after)"
                             " SELECT $1, 'rebase', $6, $8, was, new FROM moved)"
-                            " SELECT pids, (SELECT count(*) FROM old), was, new FROM open LEFT JOIN moved ON true",
+                            " SELECT pids, was, new FROM open LEFT JOIN moved ON true",
                             schema);
 }
 
@@ -218,7 +216,7 @@ static int move(struct work *w, const char *sql) {
         text_param(w->rebase->forwarder),
         text_param(w->old_cursor.data),
         text_param(w->cursor.data),
-        {span_of(w->rebase->upgraded ? w->old_position : position), OID_INT8},
+        {span_of(w->rebase->upgraded ? w->old_position : position), PARAM_INT8},
         text_param(source_system_identifier(w->source)),
         text_param(w->rebase->who),
         text_param(daemon),
@@ -243,7 +241,7 @@ static int move_when_free(struct work *w) {
         return r;
     if (!w->null[0])
         return refuse(w, "a daemon has forwarder '%s' open (backend %s): stop it first", w->rebase->forwarder, w->answers[0].data);
-    if (w->null[2])
+    if (w->null[1])
         return refuse(w, "the checkpoint of forwarder '%s' was changed by another meanwhile: look at it and try again",
                       w->rebase->forwarder);
     return 0;
@@ -278,8 +276,8 @@ int rebase_run(const struct rebase *rebase, struct rebase_result *ret_result, st
         r = say_why(&w, ret_why);
         return r ? r : REBASE_E_REFUSED;
     }
-    ret_result->before = w.answers[2];
-    ret_result->after = w.answers[3];
-    w.answers[2] = w.answers[3] = (struct buf){0};
+    ret_result->before = w.answers[1];
+    ret_result->after = w.answers[2];
+    w.answers[1] = w.answers[2] = (struct buf){0};
     return 0;
 }

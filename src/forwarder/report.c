@@ -56,7 +56,6 @@ int report_new(const struct forwarder_options *o, struct report **ret_report) {
     snprintf(s->table, sizeof s->table, "%s", o->source->table);
     snprintf(s->sink_connection, sizeof s->sink_connection, "%s", o->sink_connection_name);
     snprintf(s->sink_kind, sizeof s->sink_kind, "%s", o->sink_kind->name);
-    snprintf(s->owner, sizeof s->owner, "%s", o->owner);
     s->state = FORWARDER_STARTING;
     s->since_wall_us = clock_wall_us();
     s->read_position = s->checkpoint_position = INT64_MIN;
@@ -245,6 +244,10 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         snprintf(w->resumes, sizeof w->resumes, "with penstock resume %s", r->options->name);
         return;
     case FORWARDER_STANDBY:
+        snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
+        snprintf(w->resumes, sizeof w->resumes, "when that one stops, or when its lease of %.3g s has run out",
+                 (double)r->options->lease_us / (double)CLOCK_US_PER_S);
+        return;
     case FORWARDER_DELIVERING:
     case FORWARDER_IDLE:
     case FORWARDER_STOPPING:
@@ -273,8 +276,9 @@ static struct change change_to(enum forwarder_state state) {
         return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_BLOCKED};
     case FORWARDER_DISCONNECTED:
         return (struct change){LOG_LEVEL_WARNING, MESSAGE_ID_DISCONNECTED};
-    case FORWARDER_PAUSED:
     case FORWARDER_STANDBY:
+        return (struct change){LOG_LEVEL_NOTICE, MESSAGE_ID_STANDBY};
+    case FORWARDER_PAUSED:
     case FORWARDER_STOPPING:
     case FORWARDER_STOPPED:
         return (struct change){LOG_LEVEL_NOTICE, NULL};
@@ -369,6 +373,13 @@ static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
         *since_us = now_us;
 }
 
+static void fill_lease(struct forwarder_stats *s, const struct database *database, int64_t now_us) {
+    int64_t until_us = database_lease_until_us(database);
+    s->lease_held = database_connected(database);
+    snprintf(s->owner, sizeof s->owner, "%.*s", SPAN_ARGS(database_owner(database)));
+    s->lease_until_wall_us = until_us == INT64_MIN ? 0 : clock_wall_us() + until_us - now_us;
+}
+
 static void fill_gaps(struct forwarder_stats *s, const struct database *database) {
     struct source_gaps gaps = {0};
     s->by_gaps = database_connected(database) && source_gaps(database_source(database), &gaps);
@@ -384,7 +395,8 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     struct forwarder_stats *s = &r->stats;
     fill_culprit(r, &s->culprit, state, v, flow);
     snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
-    s->source_connected = database_connected(v->database);
+    s->source_connected = database_connected(v->database) || database_stands_by(v->database);
+    fill_lease(s, v->database, now_us);
     fill_since(&s->source_lost_us, !s->source_connected, now_us);
     fill_oldest(s, v, flow);
     fill_since(&s->unsavable_since_us, r->unsavable, now_us);
@@ -400,7 +412,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
         s->checkpoint_saved_wall_us = clock_wall_us();
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
-    s->rows_wait = !flow->caught_up;
+    s->rows_wait = !flow->caught_up && !database_stands_by(v->database);
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)
         s->last_settled_us = flow->last_settled_us;

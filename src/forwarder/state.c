@@ -13,6 +13,8 @@ static enum forwarder_state by_database(enum state_database database) {
         return FORWARDER_REFUSED;
     case STATE_DATABASE_AHEAD:
         return FORWARDER_AHEAD;
+    case STATE_DATABASE_STANDBY:
+        return FORWARDER_STANDBY;
     case STATE_DATABASE_UP:
         break;
     }

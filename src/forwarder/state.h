@@ -7,7 +7,7 @@
 /* Several are true together: blocked, held and disconnected say different
  * things about different peers. */
 enum state_database { STATE_DATABASE_NEW, STATE_DATABASE_UP, STATE_DATABASE_SILENT, STATE_DATABASE_DOWN,
-                      STATE_DATABASE_REFUSED, STATE_DATABASE_AHEAD };
+                      STATE_DATABASE_REFUSED, STATE_DATABASE_AHEAD, STATE_DATABASE_STANDBY };
 enum state_sink { STATE_SINK_NEW, STATE_SINK_UP, STATE_SINK_DOWN, STATE_SINK_BLOCKED };
 enum state_stop { STATE_RUNNING, STATE_STOPPING, STATE_STOPPED };
 

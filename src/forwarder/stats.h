@@ -67,7 +67,7 @@ struct forwarder_answer {
 #define FORWARDER_NAME_MAX 128
 #define FORWARDER_TEXT_MAX 2048
 
-/* Times named _us are CLOCK_MONOTONIC (0: never), _wall_us since 1970: the
+/* Times named _us are of clock_now_us (0: never), _wall_us since 1970: the
  * reader computes ages when it reads, so a hung forwarder's lag grows. */
 struct forwarder_stats {
     char name[FORWARDER_NAME_MAX];
@@ -91,8 +91,9 @@ struct forwarder_stats {
     int64_t checkpoint_position; /* INT64_MIN: none yet */
     int64_t checkpoint_saved_wall_us;
     int64_t epoch;
-    char owner[FORWARDER_NAME_MAX];
-    bool lease_held;
+    char owner[FORWARDER_NAME_MAX]; /* of the lease: this instance or another one; "": unknown */
+    bool lease_held;                /* by this one */
+    int64_t lease_until_wall_us;    /* 0: unknown */
 
     int64_t unsavable_since_us; /* the checkpoint can't be saved */
     bool any_unsettled;

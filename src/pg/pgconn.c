@@ -8,12 +8,13 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "pg/copied.h"
 #include "pg/dialer.h"
 
 #define STATEMENTS_MAX 16      /* prepared on one connection */
 #define STATEMENT_NAME_MAX 32  /* bytes, with the NUL */
 #define PARAMS_MAX_BYTES (24 << 20) /* two cursors and the gaps of a checkpoint at its largest */
-#define PARAMS_KEEP_BYTES 4096
+#define PARAMS_KEEP_BYTES 16384 /* what a page needs when it is copied */
 #define SQLSTATE_SIZE 6
 
 enum phase {
@@ -45,8 +46,11 @@ struct pgconn {
     struct buf params; /* the values, each with its NUL */
     const char *values[PGCONN_PARAMS_MAX];
     int value_count;
-    PGresult *row;
+    bool copying, copy_begun; /* its rows are to come; its header was there */
+    PGresult *row; /* the current one: as a result, or as a message of COPY */
+    char *copied;
     int row_columns;
+    struct span row_values[PGCONN_COLUMNS_MAX];
     bool failed;
     struct error failure;
     char sqlstate[SQLSTATE_SIZE];
@@ -118,6 +122,9 @@ int pgconn_dial(struct pgconn *c, int64_t now_us) {
 static void drop_row(struct pgconn *c) {
     PQclear(c->row);
     c->row = NULL;
+    PQfreemem(c->copied);
+    c->copied = NULL;
+    c->row_columns = 0;
 }
 
 void pgconn_close(struct pgconn *c) {
@@ -265,15 +272,16 @@ static int copy_params(struct pgconn *c, const struct pgconn_param *params, size
     return r;
 }
 
-static int started(struct pgconn *c, int sent, struct error *reterr) {
-    if (!sent || (c->phase == PHASE_RUNNING && !PQsetSingleRowMode(c->pg)))
+static int started(struct pgconn *c, int sent, bool by_rows, struct error *reterr) {
+    if (!sent || (by_rows && !PQsetSingleRowMode(c->pg)))
         return lose(c, "a statement can't be sent", reterr);
     return flush(c, reterr);
 }
 
 static int send_prepared(struct pgconn *c, struct error *reterr) {
     c->phase = PHASE_RUNNING;
-    return started(c, PQsendQueryPrepared(c->pg, c->name, c->value_count, c->values, NULL, NULL, c->binary), reterr);
+    return started(c, PQsendQueryPrepared(c->pg, c->name, c->value_count, c->values, NULL, NULL, c->binary), true,
+                   reterr);
 }
 
 static int prepare(struct pgconn *c, const char *name, const char *sql, const Oid *types, struct error *reterr) {
@@ -283,7 +291,19 @@ static int prepare(struct pgconn *c, const char *name, const char *sql, const Oi
     memcpy(place, name, strlen(name) + 1);
     c->name = place;
     c->phase = PHASE_PREPARING;
-    return started(c, PQsendPrepare(c->pg, name, sql, c->value_count, types), reterr);
+    return started(c, PQsendPrepare(c->pg, name, sql, c->value_count, types), false, reterr);
+}
+
+static void begin(struct pgconn *c, bool binary, int64_t now_us) {
+    c->state = PGCONN_BUSY;
+    c->phase = PHASE_RUNNING;
+    c->sent_us = now_us;
+    c->deadline_us = now_us + c->options->statement_timeout_us;
+    c->failed = false;
+    c->sqlstate[0] = '\0';
+    c->binary = binary;
+    c->name = NULL;
+    c->copying = c->copy_begun = false;
 }
 
 int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struct pgconn_param *params, size_t count,
@@ -296,22 +316,43 @@ int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struc
     for (size_t i = 0; i < count; i++)
         types[i] = params[i].oid;
 
-    c->state = PGCONN_BUSY;
-    c->sent_us = now_us;
-    c->deadline_us = now_us + c->options->statement_timeout_us;
-    c->failed = false;
-    c->sqlstate[0] = '\0';
-    c->binary = binary;
+    begin(c, binary, now_us);
     c->name = name ? find_prepared(c, name) : NULL;
     if (c->name)
         return send_prepared(c, reterr);
     if (name)
         return prepare(c, name, sql, types, reterr);
-    c->phase = PHASE_RUNNING;
     /* Without parameters the simple protocol, which takes several statements at once. */
     int sent = count == 0 && !binary ? PQsendQuery(c->pg, sql)
                                      : PQsendQueryParams(c->pg, sql, (int)count, types, c->values, NULL, NULL, binary);
-    return started(c, sent, reterr);
+    return started(c, sent, true, reterr);
+}
+
+/* The settings are gone with the transaction that both statements are. The text of COPY is always the same: what
+ * counts statements (pg_stat_statements) counts one. */
+static int write_copy(struct buf *b, const char *sql, const struct span *params, size_t count) {
+    buf_clear(b);
+    buf_shrink(b, PARAMS_KEEP_BYTES);
+    int r = buf_addf(b, "SELECT");
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        r = buf_addf(b, "%s set_config('penstock.p%zu', ", i ? "," : "", i + 1);
+        if (r == 0)
+            r = pgconn_quote_literal(params[i], b);
+        if (r == 0)
+            r = buf_addf(b, ", true)");
+    }
+    if (r == 0)
+        r = buf_addf(b, "; COPY (%s) TO STDOUT (FORMAT binary)", sql);
+    return r ? r : buf_terminate(b);
+}
+
+int pgconn_copy(struct pgconn *c, const char *sql, const struct span *params, size_t count, int64_t now_us,
+                struct error *reterr) {
+    ASSERT(c->state == PGCONN_IDLE);
+    if (write_copy(&c->params, sql, params, count) < 0)
+        return lose(c, "a statement is too large to be sent", reterr);
+    begin(c, true, now_us);
+    return started(c, PQsendQuery(c->pg, c->params.data), false, reterr);
 }
 
 static enum error_class class_of(const char *sqlstate) {
@@ -357,50 +398,88 @@ static int finish_statement(struct pgconn *c, struct error *reterr) {
     return PGCONN_E_FAILED;
 }
 
+/* Of each column of each row: libpq looks at its arguments in every call, and only an empty value can be NULL. */
+static bool read_row(struct pgconn *c) {
+    c->row_columns = PQnfields(c->row);
+    if (c->row_columns > PGCONN_COLUMNS_MAX)
+        return false;
+    for (int i = 0; i < c->row_columns; i++) {
+        int len = PQgetlength(c->row, 0, i);
+        bool null = len == 0 && PQgetisnull(c->row, 0, i);
+        c->row_values[i] = null ? SPAN_ABSENT : (struct span){PQgetvalue(c->row, 0, i), (size_t)len};
+    }
+    return true;
+}
+
+/* Beside what a fetch returns. */
+#define LOOK_ON 5
+
+static int next_result(struct pgconn *c, struct error *reterr) {
+    PGresult *result = PQgetResult(c->pg);
+    if (!result) {
+        int r = finish_statement(c, reterr);
+        return r == PGCONN_E_AGAIN ? LOOK_ON : r;
+    }
+    ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_SINGLE_TUPLE) {
+        c->row = result;
+        return read_row(c) ? 0 : lose(c, "a row has too many columns", reterr);
+    }
+    if (status == PGRES_COPY_OUT)
+        c->copying = true;
+    else if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        note_failure(c, result);
+    PQclear(result);
+    return LOOK_ON;
+}
+
+static int next_copied(struct pgconn *c, struct error *reterr) {
+    int len = PQgetCopyData(c->pg, &c->copied, true);
+    if (len == 0)
+        return PGCONN_E_AGAIN;
+    if (len < -1)
+        return lose(c, "the connection broke", reterr);
+    if (len == -1) { /* at its end, or for an error: the next result says so */
+        c->copying = false;
+        return LOOK_ON;
+    }
+    c->row_columns = copied_read((struct span){c->copied, (size_t)len}, !c->copy_begun, c->row_values);
+    c->copy_begun = true;
+    if (c->row_columns > 0)
+        return 0;
+    if (c->row_columns < 0)
+        return lose(c, "a copied row can't be read", reterr);
+    drop_row(c);
+    return LOOK_ON;
+}
+
 int pgconn_fetch(struct pgconn *c, struct error *reterr) {
     if (c->state == PGCONN_CLOSED)
         return lose(c, "there is no connection", reterr);
     ASSERT(c->state == PGCONN_BUSY);
     drop_row(c);
-    while (!PQisBusy(c->pg)) {
-        PGresult *result = PQgetResult(c->pg);
-        if (!result) {
-            int r = finish_statement(c, reterr);
-            if (r != PGCONN_E_AGAIN)
-                return r;
-            continue;
-        }
-        ExecStatusType status = PQresultStatus(result);
-        if (status == PGRES_SINGLE_TUPLE) {
-            c->row = result;
-            c->row_columns = PQnfields(result);
-            return 0;
-        }
-        if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
-            note_failure(c, result);
-        PQclear(result);
+    int r = LOOK_ON;
+    while (r == LOOK_ON) {
+        if (c->copying)
+            r = next_copied(c, reterr);
+        else
+            r = PQisBusy(c->pg) ? PGCONN_E_AGAIN : next_result(c, reterr);
     }
-    return PGCONN_E_AGAIN;
+    return r;
 }
 
-/* Of each column of each row: libpq looks at its arguments in every call, and only an empty value can be NULL. */
 struct span pgconn_value(const struct pgconn *c, int column) {
-    ASSERT(c->row);
     ASSERT(column < c->row_columns);
-    int len = PQgetlength(c->row, 0, column);
-    if (len == 0 && PQgetisnull(c->row, 0, column))
-        return SPAN_ABSENT;
-    return (struct span){PQgetvalue(c->row, 0, column), (size_t)len};
+    return c->row_values[column];
+}
+
+const struct span *pgconn_values(const struct pgconn *c) {
+    return c->row_values;
 }
 
 int pgconn_columns(const struct pgconn *c) {
-    ASSERT(c->row);
+    ASSERT(c->row_columns > 0);
     return c->row_columns;
-}
-
-uint32_t pgconn_column_oid(const struct pgconn *c, int column) {
-    ASSERT(c->row);
-    return PQftype(c->row, column);
 }
 
 const char *pgconn_sqlstate(const struct pgconn *c) {

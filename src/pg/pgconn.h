@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "base/option.h"
 #include "base/span.h"
+#include "pg/param.h"
 
 /* Of connections: NAME: postgresql: */
 struct pgconn_options {
@@ -60,17 +61,21 @@ int pgconn_server_version(const struct pgconn *c); /* 150004 */
 
 #define PGCONN_PARAMS_MAX 16
 
-struct pgconn_param {
-    struct span value; /* text form; absent: NULL */
-    uint32_t oid;      /* type; 0: the server decides. Untyped, a cast in SQL may be evaluated for each row */
-};
-
 /* Sends. `name` non-NULL: prepared once per connection under that name (sql must
  * be the same each time). Results in binary form if asked. Single-row mode
  * always. Several statements at once only without name, parameters and binary form.
  * 0; PGCONN_E_LOST. Asserts IDLE. */
 int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struct pgconn_param *params, size_t count,
                 bool binary, int64_t now_us, struct error *reterr) MUST_CHECK;
+
+/* SQL: the n-th parameter of a statement that is sent by pgconn_copy; text. */
+#define PGCONN_SETTING(n) "current_setting('penstock.p" #n "')"
+/* The same by COPY (sql) TO STDOUT in binary form: there libpq makes no result of each row. But COPY takes no
+ * parameters (they become settings of its transaction) and is planned anew each time: for thousands of rows. */
+int pgconn_copy(struct pgconn *c, const char *sql, const struct span *params, size_t count, int64_t now_us,
+                struct error *reterr) MUST_CHECK;
+
+#define PGCONN_COLUMNS_MAX 96 /* of a row */
 
 #define PGCONN_E_AGAIN 2  /* nothing yet: poll */
 #define PGCONN_E_DONE 3   /* the statement has ended well; state IDLE */
@@ -81,8 +86,9 @@ int pgconn_send(struct pgconn *c, const char *name, const char *sql, const struc
 int pgconn_fetch(struct pgconn *c, struct error *reterr) MUST_CHECK;
 /* Of the current row; borrowed until the next fetch. Absent span: NULL. */
 struct span pgconn_value(const struct pgconn *c, int column);
+/* All of them; pgconn_columns many. */
+const struct span *pgconn_values(const struct pgconn *c);
 int pgconn_columns(const struct pgconn *c);
-uint32_t pgconn_column_oid(const struct pgconn *c, int column);
 /* Five characters; "" if there is none. */
 const char *pgconn_sqlstate(const struct pgconn *c);
 
@@ -95,7 +101,6 @@ const char *pgconn_sqlstate(const struct pgconn *c);
 #define PGCONN_SERVER_MAX 160 /* bytes, with a NUL */
 
 /* Appends the identifier quoted for SQL ("Event Log"). 0; -ENOMEM; -EMSGSIZE. */
-struct buf;
 int pgconn_quote_identifier(struct span name, struct buf *b) MUST_CHECK;
 int pgconn_quote_literal(struct span text, struct buf *b) MUST_CHECK;
 

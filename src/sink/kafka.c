@@ -11,8 +11,8 @@
 /* Here: instances of the producer, made and given up, and the looks at topics.
  * What happens with an instance is kafka_session's. */
 
-/* An instance that has lived so long was no failed attempt: waits begin at their least again. */
-#define STEADY_US (5 * CLOCK_US_PER_S)
+/* One that ended by plan is replaced by then: its threads end first, and a topic may be looked at. */
+#define REBUILD_US (5 * CLOCK_US_PER_S)
 #define CLIENT_ID_SIZE 128
 
 static const struct backoff_options connect_waits = {.initial_us = 100000, .max_us = 5000000, .multiplier = 2};
@@ -30,7 +30,8 @@ struct kafka {
     int64_t next_attempt_us;
     struct error down; /* why it is not connected */
     bool was_up;
-    bool rebuilding; /* the instance has ended by plan, and nothing is wrong with the connection */
+    bool rebuilding; /* the instance has ended by plan, and nothing is known to be wrong with the connection */
+    int64_t rebuilt_by_us; /* at the latest, else something is */
     uint64_t reconnects;
 
     struct kafka_topics *topics;
@@ -82,7 +83,7 @@ static int open_parts(struct kafka *k, const struct sink_setup *setup) {
     if (result == 0)
         result = kafka_look_new(setup, k->topics, &k->look);
     if (result == 0)
-        result = kafka_session_init(&k->session, setup, k->topics);
+        result = kafka_session_init(&k->session, setup, k->topics, k->look);
     if (result == 0)
         result = dial_new(&kafka_producer_ops, &k->dial);
     return result;
@@ -122,10 +123,11 @@ static void go_down(struct kafka *k, int64_t now_us, const struct error *why) {
     k->old = kafka_session_down(&k->session, why);
     k->down = *why;
     k->rebuilding = k->session.planned;
+    k->rebuilt_by_us = now_us + REBUILD_US;
     k->next_attempt_us = now_us;
     if (k->rebuilding)
         return;
-    if (now_us - k->session.up_since_us >= STEADY_US)
+    if (now_us - k->session.up_since_us >= KAFKA_SESSION_STEADY_US)
         backoff_reset(&k->backoff);
     plan_attempt(k, now_us);
 }
@@ -204,7 +206,17 @@ static bool looked(const struct kafka *k) {
     return kafka_topics_ready(k->topics) && kafka_topics_certain(k->topics);
 }
 
+static void look_at_rebuilding(struct kafka *k, int64_t now_us) {
+    if (!k->rebuilding || now_us < k->rebuilt_by_us)
+        return;
+    char why[ERROR_TEXT_MAX];
+    snprintf(why, sizeof why, "%s", k->down.text);
+    error_set(&k->down, ERROR_RETRY, "no broker answers the new producer (the one before ended: %s)", why);
+    k->rebuilding = false;
+}
+
 static void work_on_connecting(struct kafka *k, int64_t now_us) {
+    look_at_rebuilding(k, now_us);
     if (dial_running(k->dial))
         take_attempt(k, now_us);
     else if (now_us >= k->next_attempt_us && looked(k))
@@ -239,6 +251,8 @@ static int kafka_poll(struct sink *s, struct pollfd *fds) {
 static int64_t kafka_deadline(const struct sink *s) {
     const struct kafka *k = kafka_of(s);
     int64_t due_us = least(kafka_session_deadline_us(&k->session), kafka_look_deadline_us(k->look));
+    if (k->rebuilding)
+        due_us = least(due_us, k->rebuilt_by_us);
     bool waits = !connected(k) && !dial_running(k->dial) && looked(k);
     return waits ? least(due_us, k->next_attempt_us) : due_us;
 }
@@ -247,11 +261,16 @@ static bool kafka_ready(const struct sink *s) {
     return kafka_session_ready(&kafka_of(s)->session);
 }
 
+/* For whoever looks on: an instance that is made anew by plan is up again at once, unless the broker is away as well. */
+static bool seems_connected(const struct kafka *k) {
+    return connected(k) || (k->rebuilding && !kafka_look_reason(k->look));
+}
+
 static int kafka_submit(struct sink *s, const struct event *e, const struct destination *d, uint64_t token,
                         int64_t now_us, struct error *reterr) {
     struct kafka *k = kafka_of(s);
     if (!connected(k))
-        return k->rebuilding ? SINK_E_BUSY : SINK_E_DOWN;
+        return seems_connected(k) ? SINK_E_BUSY : SINK_E_DOWN;
     if (!kafka_session_ready(&k->session))
         return SINK_E_BUSY;
     return kafka_session_publish(&k->session, e, d, token, now_us, reterr);
@@ -278,7 +297,7 @@ static void kafka_renew(struct sink *s, int64_t now_us, const char *reason) {
 static const char *down_reason(const struct kafka *k) {
     if (connected(k))
         return NULL;
-    if (!looked(k) && kafka_look_reason(k->look))
+    if ((!looked(k) || k->rebuilding) && kafka_look_reason(k->look))
         return kafka_look_reason(k->look);
     return k->down.class == ERROR_NONE ? NULL : k->down.text;
 }
@@ -286,14 +305,14 @@ static const char *down_reason(const struct kafka *k) {
 /* What goes slower than it could, or not at all, though there is a connection. */
 static void view_blocked(const struct kafka *k, struct sink_view *view) {
     const struct kafka_session *session = &k->session;
-    bool searches = kafka_suspects_any(&session->suspects);
-    view->blocked = session->stalled || searches;
+    view->blocked = session->stalled || session->searching;
     if (session->stalled) {
         view->blocked_since_us = session->stalled_since_us;
         view->blocked_reason = session->stall_reason;
-    } else if (searches) {
+    } else if (session->searching) {
         view->blocked_since_us = session->suspects.since_us;
         view->blocked_reason = session->search_reason;
+        view->blocked_ends = "when each message of that batch has gone alone; until then all go one at a time";
     }
 }
 
@@ -301,7 +320,7 @@ static void kafka_view(const struct sink *s, struct sink_view *ret_view) {
     const struct kafka *k = kafka_of(s);
     bool waits = !connected(k) && !dial_running(k->dial);
     *ret_view = (struct sink_view){
-        .connected = connected(k) || k->rebuilding,
+        .connected = seems_connected(k),
         .down_reason = down_reason(k),
         .next_attempt_us = waits ? k->next_attempt_us : CLOCK_NEVER,
         .reconnects = k->reconnects,
@@ -343,6 +362,7 @@ const struct sink_kind sink_kind_kafka = {
     .next = kafka_next,
     .ready = kafka_ready,
     .renew = kafka_renew,
+    .fence = kafka_renew, /* the library's threads would go on sending */
     .view = kafka_view,
     .notice = kafka_notice,
     .looked = kafka_looked,

@@ -6,9 +6,10 @@
 
 static int64_t wait_us(const struct kafka_burst *b) {
     int64_t wait_us = (int64_t)b->size * KAFKA_BURST_MESSAGE_US;
-    if (!b->confirmed || wait_us > KAFKA_BURST_MAX_US)
+    int64_t least_us = b->confirmed ? KAFKA_BURST_MIN_US : KAFKA_BURST_ANSWER_US;
+    if (wait_us > KAFKA_BURST_MAX_US)
         return KAFKA_BURST_MAX_US;
-    return wait_us < KAFKA_BURST_MIN_US ? KAFKA_BURST_MIN_US : wait_us;
+    return wait_us < least_us ? least_us : wait_us;
 }
 
 void kafka_burst_turn(struct kafka_burst *b, uint32_t open, int64_t now_us) {

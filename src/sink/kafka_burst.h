@@ -8,11 +8,13 @@
 /* librdkafka doesn't wait for more (linger.ms=0): each message wakes its thread,
  * and one that finds a batch of its partition on the wire makes that thread spin
  * until it is answered. So messages go in bursts (compare RFC 896): the next one
- * when the last one is confirmed, and not sooner than a millisecond after it
- * began; after a large one later, up to KAFKA_BURST_MAX_US, which is the limit
- * without confirms, too. Slow traffic meets no wait. Embedded; a zeroed one is open. */
+ * when the last one is confirmed, or after KAFKA_BURST_ANSWER_US without that, and
+ * not sooner than a millisecond after it began; after a large one later, up to
+ * KAFKA_BURST_MAX_US: each burst wakes the library's thread for its messages and
+ * for the answer of each partition. Slow traffic meets no wait. Embedded; a zeroed one is open. */
 #define KAFKA_BURST_MIN_US 1000
-#define KAFKA_BURST_MAX_US 5000
+#define KAFKA_BURST_ANSWER_US 5000
+#define KAFKA_BURST_MAX_US 10000
 #define KAFKA_BURST_MESSAGE_US 20 /* of waiting, for each message of the last one */
 
 struct kafka_burst {

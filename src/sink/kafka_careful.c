@@ -18,7 +18,7 @@ struct kafka_careful {
 
 int kafka_careful_new(uint32_t capacity, struct kafka_careful **ret_careful) {
     ASSERT(capacity > 0);
-    ASSERT(capacity <= UINT32_MAX / 2);
+    ASSERT(capacity <= UINT32_MAX / 4);
     struct kafka_careful *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
@@ -69,14 +69,22 @@ static uint32_t find(const struct kafka_careful *c, uint64_t mark) {
     return c->used;
 }
 
-void kafka_careful_suspect(struct kafka_careful *c, uint64_t mark) {
+static void be_patient(struct kafka_careful *c, uint32_t under_way) {
+    uint32_t events = 2 * (under_way + c->count);
+    if (events > c->patience)
+        c->patience = events;
+}
+
+void kafka_careful_suspect(struct kafka_careful *c, uint64_t mark, uint32_t under_way) {
+    ASSERT(under_way > 0);
+    ASSERT(under_way <= c->capacity);
     if (c->used == c->capacity)
         close_holes(c);
     if (c->used == c->capacity)
         return;
     c->marks[c->used++] = nonzero(mark);
     c->count++;
-    c->patience = 2 * c->capacity;
+    be_patient(c, under_way);
     ASSERT(c->count <= c->used);
     ASSERT(c->used <= c->capacity);
 }

@@ -7,20 +7,14 @@
 
 #include "sink/kafka_options.h"
 
-/* For key, headers and framing beside the event's data: what the sink lets librdkafka have. */
-#define OVERHEAD_BYTES (1024 * 1024)
 #define SERVERS_MAX 440 /* in a command that somebody pastes */
-/* Kafka's max.message.bytes and our max_message_bytes, where nobody has set another. */
+/* Kafka's max.message.bytes, where nobody has set another. */
 #define KAFKA_LIMIT_BYTES 1048588
-#define OUR_LIMIT_BYTES (16 * 1024 * 1024)
 
 /* NULL: not given, or a secret that stands elsewhere. */
 static const char *property(const struct kafka_connection *connection, const char *name) {
-    const struct option_properties *all = &connection->properties;
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->items[i].name, name) == 0 && all->items[i].value.kind == SECRET_INLINE)
-            return all->items[i].value.value;
-    return NULL;
+    const struct option_property *p = kafka_connection_get(connection, name);
+    return p && p->value.kind == SECRET_INLINE ? p->value.value : NULL;
 }
 
 /* All of them, as the first may be away: only as many as have room, without the spaces between. */
@@ -62,7 +56,7 @@ static unsigned found_if(bool holds, enum kafka_finding finding) {
 
 /* Not while nobody has chosen either of the two limits. */
 static bool is_small(const struct kafka_cluster *cluster, const struct kafka_topic *topic) {
-    bool by_default = topic->max_message_bytes == KAFKA_LIMIT_BYTES && cluster->max_message_bytes == OUR_LIMIT_BYTES;
+    bool by_default = topic->max_message_bytes == KAFKA_LIMIT_BYTES && cluster->max_message_bytes == SINK_MAX_MESSAGE_BYTES;
     return topic->max_message_bytes < cluster->max_message_bytes && !by_default;
 }
 
@@ -112,7 +106,7 @@ static void say_small_limit(const struct kafka_cluster *cluster, const struct ka
         ": larger messages are rejected by name before they are sent. To raise it: kafka-configs.sh %s --alter "
         "--entity-type topics --entity-name %.*s --add-config max.message.bytes=%" PRId64,
         NAME, topic->max_message_bytes, cluster->max_message_bytes, cluster->tools, NAME,
-        cluster->max_message_bytes + OVERHEAD_BYTES);
+        cluster->max_message_bytes + KAFKA_OVERHEAD_BYTES);
 }
 
 static void say_one_copy(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
@@ -173,4 +167,18 @@ bool kafka_findings_say(const struct kafka_cluster *cluster, const struct kafka_
         return true;
     }
     return false;
+}
+
+void kafka_findings_stand(const struct kafka_topic *topic, const char *word, char *text, size_t size) {
+    if (topic && topic->state != KAFKA_TOPIC_FIT)
+        snprintf(text, size, "%s", topic->reason);
+    else if (topic && topic->leaderless > 0)
+        snprintf(text, size, "%d of its %d partitions have no leader", topic->leaderless, topic->partitions);
+    else if (topic && topic->in_sync < topic->min_insync)
+        snprintf(text, size, "min.insync.replicas is %d, and of a partition only %d of %d replicas are in sync",
+                 topic->min_insync, topic->in_sync, topic->replicas);
+    else if (word)
+        snprintf(text, size, "%s", word);
+    else
+        snprintf(text, size, "in-sync replicas, the leader or the broker may be away");
 }

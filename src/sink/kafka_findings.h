@@ -45,4 +45,8 @@ unsigned kafka_findings_of(const struct kafka_cluster *cluster, const struct kaf
 bool kafka_findings_say(const struct kafka_cluster *cluster, const struct kafka_topic *topic, int32_t partitions_before,
                         enum kafka_finding finding, char text[KAFKA_FINDINGS_TEXT_MAX]);
 
+/* Why a partition of it may confirm nothing. topic: what is known of it; may be NULL. word: what librdkafka said last;
+ * NULL: nothing. It is logged when it changes, so nothing in it changes all the time. */
+void kafka_findings_stand(const struct kafka_topic *topic, const char *word, char *text, size_t size);
+
 #endif

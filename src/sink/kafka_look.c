@@ -41,7 +41,7 @@ struct kafka_look {
     struct dial *dial;
     struct backoff backoff;
     int64_t next_us;    /* not before */
-    int64_t give_up_us; /* of the look that runs */
+    int64_t since_us;   /* of the look that runs */
     struct error error; /* of the last one; class ERROR_NONE: it did not fail */
 };
 
@@ -308,7 +308,7 @@ int kafka_look_fd(const struct kafka_look *l) {
 
 int64_t kafka_look_deadline_us(const struct kafka_look *l) {
     if (dial_running(l->dial))
-        return l->give_up_us;
+        return l->since_us + GIVE_UP_US;
     int64_t due_us = kafka_topics_deadline_us(l->topics);
     return due_us > l->next_us ? due_us : l->next_us;
 }
@@ -332,7 +332,7 @@ static void take(struct kafka_look *l, int64_t now_us) {
     if (r == DIAL_E_FAILED)
         return failed(l, &error, now_us);
     if (r == DIAL_E_RUNNING) {
-        if (dial_running(l->dial) && now_us >= l->give_up_us)
+        if (dial_running(l->dial) && now_us >= l->since_us + GIVE_UP_US)
             give_up(l, now_us);
         return;
     }
@@ -364,7 +364,7 @@ static int start(struct kafka_look *l, int64_t now_us, struct error *reterr) {
     if (r < 0)
         return r;
     rd_kafka_conf_set_events(c->conf, RD_KAFKA_EVENT_ERROR);
-    l->give_up_us = now_us + GIVE_UP_US;
+    l->since_us = now_us;
     return dial_start(l->dial, TAKE(c));
 }
 
@@ -379,6 +379,10 @@ void kafka_look_work(struct kafka_look *l, int64_t now_us) {
     if (error.class == ERROR_NONE)
         error_set(&error, ERROR_RETRY, CANT "%s", strerrordesc_np(-r));
     failed(l, &error, now_us);
+}
+
+int64_t kafka_look_since_us(const struct kafka_look *l, int64_t now_us) {
+    return dial_running(l->dial) ? l->since_us : now_us;
 }
 
 const char *kafka_look_reason(const struct kafka_look *l) {

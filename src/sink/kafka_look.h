@@ -9,7 +9,8 @@
 #include "sink/sink.h"
 
 /* Each look has an rd_kafka_t of its own, hence reads the secrets anew, disturbs
- * no producer, and ends after KAFKA_LOOK_TIMEOUT_US. It never creates a topic. */
+ * no producer, and asks no longer than KAFKA_LOOK_TIMEOUT_US; its thread may still
+ * hang then, and is given up after a while. It never creates a topic. */
 #define KAFKA_LOOK_TIMEOUT_US (10 * INT64_C(1000000))
 #define KAFKA_LOOK_TOPICS_MAX 500 /* in one look */
 
@@ -28,6 +29,8 @@ int kafka_look_fd(const struct kafka_look *l);
 int64_t kafka_look_deadline_us(const struct kafka_look *l);
 /* Takes what a look found to the topics, starts the next one if something is to be asked. */
 void kafka_look_work(struct kafka_look *l, int64_t now_us);
+/* When the look that runs has begun; now_us: none runs. */
+int64_t kafka_look_since_us(const struct kafka_look *l, int64_t now_us);
 /* Why the last look failed; NULL: it didn't, or none has ended yet. Valid until the next call. */
 const char *kafka_look_reason(const struct kafka_look *l);
 

@@ -13,8 +13,6 @@
 
 #define RECONNECT_MAX_MS 500
 #define SHOWN_MAX 80 /* bytes of what somebody wrote */
-#define STRING(number) STRING_OF(number)
-#define STRING_OF(number) #number
 
 const struct option kafka_connection_table[] = {
     {
@@ -29,7 +27,7 @@ const struct option kafka_connection_table[] = {
 
 /* A connection as a whole ------------------------------------------------ */
 
-static const struct option_property *find(const struct kafka_connection *c, const char *name) {
+const struct option_property *kafka_connection_get(const struct kafka_connection *c, const char *name) {
     for (size_t i = 0; i < c->properties.count; i++)
         if (strcmp(c->properties.items[i].name, name) == 0)
             return &c->properties.items[i];
@@ -38,8 +36,8 @@ static const struct option_property *find(const struct kafka_connection *c, cons
 
 /* The one of two names of a property that is there. */
 static const struct option_property *find_either(const struct kafka_connection *c, const char *name, const char *other) {
-    const struct option_property *p = find(c, name);
-    return p ? p : find(c, other);
+    const struct option_property *p = kafka_connection_get(c, name);
+    return p ? p : kafka_connection_get(c, other);
 }
 
 static bool begins(const char *text, const char *prefix) {
@@ -59,7 +57,7 @@ static int check_names(const struct kafka_connection *c, const char **ret_key, s
         {"max.in.flight", "max.in.flight.requests.per.connection"},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++)
-        if (find(c, pairs[i][0]) && find(c, pairs[i][1]))
+        if (kafka_connection_get(c, pairs[i][0]) && kafka_connection_get(c, pairs[i][1]))
             return REFUSE(pairs[i][1], "%s and %s are two names of one property; give one of them", pairs[i][0], pairs[i][1]);
     if (!find_either(c, "bootstrap.servers", "metadata.broker.list"))
         return REFUSE(NULL, "\"bootstrap.servers\" is missing; it is needed: some of the brokers, as HOST:PORT,HOST:PORT");
@@ -91,7 +89,7 @@ static int check_login(const struct kafka_connection *c, const char *protocol, c
                       protocol);
     bool by_password = mechanism->value.kind == SECRET_INLINE &&
                        (begins(mechanism->value.value, "PLAIN") || begins(mechanism->value.value, "SCRAM"));
-    if (by_password && (!find(c, "sasl.username") || !find(c, "sasl.password")))
+    if (by_password && (!kafka_connection_get(c, "sasl.username") || !kafka_connection_get(c, "sasl.password")))
         return REFUSE(mechanism->name, "%s %s needs sasl.username and sasl.password", mechanism->name,
                       mechanism->value.value);
     return 0;
@@ -104,7 +102,7 @@ static int check_certificate(const struct kafka_connection *c, const char **ret_
         return REFUSE(certificate ? certificate->name : key->name, "%s is given without %s; a certificate needs both",
                       certificate ? certificate->name : key->name,
                       certificate ? "ssl.key.location" : "ssl.certificate.location");
-    if (find(c, "ssl.keystore.location") && !find(c, "ssl.keystore.password"))
+    if (kafka_connection_get(c, "ssl.keystore.location") && !kafka_connection_get(c, "ssl.keystore.password"))
         return REFUSE("ssl.keystore.location", "ssl.keystore.location needs ssl.keystore.password");
     return 0;
 }
@@ -115,9 +113,9 @@ static int64_t number_of(const struct option_property *p, int64_t otherwise) {
 
 int kafka_connection_check(const void *connection, const char **ret_key, struct error *reterr) {
     const struct kafka_connection *c = connection;
-    int64_t wait_ms = number_of(find(c, "reconnect.backoff.ms"), 0);
-    int64_t longest_ms = number_of(find(c, "reconnect.backoff.max.ms"), RECONNECT_MAX_MS);
-    const struct option_property *protocol = find(c, "security.protocol");
+    int64_t wait_ms = number_of(kafka_connection_get(c, "reconnect.backoff.ms"), 0);
+    int64_t longest_ms = number_of(kafka_connection_get(c, "reconnect.backoff.max.ms"), RECONNECT_MAX_MS);
+    const struct option_property *protocol = kafka_connection_get(c, "security.protocol");
     const char *protocol_name = !protocol ? "plaintext" : protocol->value.kind == SECRET_INLINE ? protocol->value.value : NULL;
     int r = check_names(c, ret_key, reterr);
     if (r == 0 && protocol_name)
@@ -200,7 +198,6 @@ static const struct setting producer_settings[] = {
     {"acks", "all"},
     {"message.timeout.ms", "0"}, /* nothing is given up */
     {"linger.ms", "0"},          /* the sink gates its submits instead */
-    {"partitioner", "murmur2_random"}, /* where Java's producer puts them */
     {"topic.metadata.propagation.max.ms", "2000"},
     {NULL, NULL},
 };
@@ -228,8 +225,6 @@ static int set_number(rd_kafka_conf_t *conf, const char *name, int64_t value, st
     return set(conf, name, text, reterr);
 }
 
-#define OVERHEAD_MAX (1024 * 1024) /* key, headers and framing beside the event's data */
-
 /* What librdkafka holds is bounded by the sink's tokens and the window's bytes (G9), never by a limit of its own,
  * which would refuse what the window lets through. */
 static int set_tuning(rd_kafka_conf_t *conf, const struct kafka_tuning *t, struct error *reterr) {
@@ -239,7 +234,7 @@ static int set_tuning(rd_kafka_conf_t *conf, const struct kafka_tuning *t, struc
     if (r == 0)
         r = set_number(conf, "queue.buffering.max.kbytes", INT_MAX, reterr);
     if (r == 0)
-        r = set_number(conf, "message.max.bytes", t->max_message_bytes + OVERHEAD_MAX, reterr);
+        r = set_number(conf, "message.max.bytes", t->max_message_bytes + KAFKA_OVERHEAD_BYTES, reterr);
     return r;
 }
 

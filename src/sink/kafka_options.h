@@ -16,8 +16,13 @@ struct kafka_connection {
 };
 
 extern const struct option kafka_connection_table[];
+/* NULL: it is not given. */
+const struct option_property *kafka_connection_get(const struct kafka_connection *c, const char *name);
 /* What a property can't say alone: check_connection of sink_kind. */
 int kafka_connection_check(const void *connection, const char **ret_key, struct error *reterr);
+
+/* What librdkafka, and a topic that takes max_message_bytes, have room for beside that: key, headers and framing. */
+#define KAFKA_OVERHEAD_BYTES (1024 * 1024)
 
 enum kafka_role {
     KAFKA_PRODUCER, /* idempotent, gapless, confirms by all in-sync replicas */

@@ -9,6 +9,7 @@ struct kafka_partitioner {
     bool spreads; /* messages without a key */
 };
 
+/* The first one goes if none is given: keys land where Java's producer puts them. */
 static const struct kafka_partitioner partitioners[] = {
     {"murmur2_random", rd_kafka_msg_partitioner_murmur2, true},
     {"murmur2", rd_kafka_msg_partitioner_murmur2, false},
@@ -19,11 +20,10 @@ static const struct kafka_partitioner partitioners[] = {
 };
 
 const struct kafka_partitioner *kafka_partitioner_of(const struct kafka_connection *c) {
-    for (size_t i = 0; i < c->properties.count; i++)
-        for (size_t n = 0; n < ARRAY_LENGTH(partitioners); n++)
-            if (strcmp(c->properties.items[i].name, "partitioner") == 0 &&
-                strcmp(c->properties.items[i].value.value, partitioners[n].name) == 0)
-                return &partitioners[n];
+    const struct option_property *given = kafka_connection_get(c, "partitioner");
+    for (size_t i = 0; given && i < ARRAY_LENGTH(partitioners); i++)
+        if (strcmp(given->value.value, partitioners[i].name) == 0)
+            return &partitioners[i];
     return &partitioners[0];
 }
 

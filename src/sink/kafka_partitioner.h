@@ -5,7 +5,8 @@
 #include "base/span.h"
 #include "sink/kafka_options.h"
 
-/* Chosen here, since it has to be known before something goes there (kafka_partitions.h). */
+/* Chosen here, since it has to be known before something goes there (kafka_partitions.h). One thing differs: a key that
+ * is empty is a key with each of them, and stays in its partition; librdkafka's consistent_random would spread it. */
 struct kafka_partitioner;
 
 /* As the connection says; never NULL. */

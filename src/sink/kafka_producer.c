@@ -118,11 +118,13 @@ static int hear(struct kafka_producer *p, struct error *reterr) {
 int kafka_producer_greet(struct kafka_producer *p, int64_t timeout_us, struct error *reterr) {
     int64_t deadline_us = clock_now_us() + timeout_us;
     error_set(reterr, ERROR_RETRY, "no broker answers");
+    struct error before; /* of that, nothing counts any more */
     for (int step_ms = GREET_STEP_MS; clock_now_us() < deadline_us; step_ms *= 2) {
         const struct rd_kafka_metadata *metadata = NULL;
         rd_kafka_resp_err_t err = rd_kafka_metadata(p->rk, 0, NULL, &metadata, step_ms);
         if (err == RD_KAFKA_RESP_ERR_NO_ERROR) {
             rd_kafka_metadata_destroy(metadata);
+            (void)hear(p, &before);
             return 0;
         }
         int result = hear(p, reterr);
@@ -173,7 +175,7 @@ rd_kafka_event_t *kafka_producer_event(struct kafka_producer *p) {
 
 /* Messages. -------------------------------------------------------------- */
 
-static rd_kafka_topic_t *topic_of(struct kafka_producer *p, struct span name) {
+static rd_kafka_topic_t *handle_of(struct kafka_producer *p, struct span name) {
     if (p->last && span_equal(p->last->name, name))
         return p->last->handle;
     struct topic *t = &p->topics[hash_bytes(&p->key, name) % TOPICS];
@@ -217,7 +219,7 @@ static void *bytes_of(struct span s) {
 
 rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span topic, const struct kafka_message *m,
                                            uint64_t tag) {
-    rd_kafka_topic_t *handle = topic_of(p, topic);
+    rd_kafka_topic_t *handle = handle_of(p, topic);
     if (!handle)
         return rd_kafka_last_error();
     rd_kafka_headers_t *headers = headers_of(m);
@@ -228,6 +230,10 @@ rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span
     if (err)
         rd_kafka_headers_destroy(headers);
     return err;
+}
+
+const char *kafka_producer_topic_of(const rd_kafka_message_t *m) {
+    return m->rkt ? rd_kafka_topic_name(m->rkt) : "?";
 }
 
 bool kafka_producer_fatal(const struct kafka_producer *p, char *ret_text, size_t size) {

@@ -32,6 +32,9 @@ rd_kafka_event_t *kafka_producer_event(struct kafka_producer *p);
 rd_kafka_resp_err_t kafka_producer_produce(struct kafka_producer *p, struct span topic, const struct kafka_message *m,
                                            uint64_t tag);
 
+/* Of a message that was reported. */
+const char *kafka_producer_topic_of(const rd_kafka_message_t *m);
+
 /* What ended the instance, in the library's words; false: it goes on. */
 bool kafka_producer_fatal(const struct kafka_producer *p, char *ret_text, size_t size);
 

@@ -6,23 +6,22 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "sink/kafka_findings.h"
 
 #define EVENTS_AT_ONCE 1000 /* read in one call of work */
 /* What is on the wire may still be confirmed when the instance fails: each that is, is no duplicate. */
 #define LAST_REPORTS_US CLOCK_US_PER_S
-/* Everything waits for a partition's first confirm, which keeps a start quick: twice as long as the one before took,
- * within these; and each time that it was in vain, half as long as before. */
-#define PATIENCE_LEAST_US (100 * CLOCK_US_PER_MS)
-#define PATIENCE_MOST_US (500 * CLOCK_US_PER_MS)
-/* And for one that has its share of what may be in flight: it stands when it has confirmed nothing for so long. */
-#define STANDS_US CLOCK_US_PER_S
+/* Of what was lost some comes again after a while, and between two that go alone there may be a moment. */
+#define SEARCH_US CLOCK_US_PER_S
 /* A broker that restarts, or that has closed an idle connection, may be back at once. */
 #define AWAY_US CLOCK_US_PER_S
 
-int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) {
+int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics,
+                       const struct kafka_look *look) {
     *s = (struct kafka_session){
         .options = setup->options,
         .topics = topics,
+        .look = look,
         .partitioner = kafka_partitioner_of(setup->connection),
     };
     kafka_message_init(&s->message, (size_t)s->options->max_message_bytes);
@@ -50,11 +49,11 @@ void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_prod
     ASSERT(kafka_tokens_open(s->tokens) == 0);
     s->producer = producer;
     s->more_to_read = true; /* what came before somebody listened */
-    s->failing = s->stalled = s->unwanted = s->gated = s->planned = false;
+    s->failing = s->stalled = s->unwanted = s->planned = false;
     s->failed = 0;
-    s->patience_us = PATIENCE_MOST_US;
     s->away_since_us = CLOCK_NEVER;
-    s->up_since_us = now_us;
+    s->up_since_us = s->searched_us = now_us;
+    kafka_gate_reset(&s->gate, now_us);
     kafka_suspects_reset(&s->suspects);
     kafka_partitions_reset(s->partitions);
     s->word.class = ERROR_NONE;
@@ -64,7 +63,6 @@ struct kafka_producer *kafka_session_down(struct kafka_session *s, const struct 
     ASSERT(kafka_session_is_up(s));
     s->lost = *why;
     s->failing = s->stalled = s->more_to_read = false;
-    kafka_suspects_describe(&s->suspects, s->search_reason, sizeof s->search_reason);
     kafka_tokens_lose(s->tokens);
     kafka_producer_abandon(s->producer);
     ASSERT(kafka_tokens_open(s->tokens) == 0);
@@ -90,10 +88,6 @@ static void fail_for_good(struct kafka_session *s, int64_t now_us, const char *o
 
 /* Reports. --------------------------------------------------------------- */
 
-static const char *topic_of(const rd_kafka_message_t *m) {
-    return m->rkt ? rd_kafka_topic_name(m->rkt) : "?";
-}
-
 /* It may have changed since it was looked at; but the right to write there can't be seen. */
 static void blame_topic(struct kafka_session *s, struct span topic, rd_kafka_resp_err_t err, int64_t now_us) {
     if (err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
@@ -112,13 +106,13 @@ static void plan(struct kafka_session *s, int64_t now_us, const char *what, cons
 }
 
 static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
-    struct span topic = span_of(topic_of(m));
+    struct span topic = span_of(kafka_producer_topic_of(m));
     s->failed++;
     switch (kafka_suspects_blame(m->err)) {
     case KAFKA_BLAME_MESSAGE:
-        kafka_suspects_note(&s->suspects, m, kafka_topics_find(s->topics, topic, now_us), now_us);
+        kafka_suspects_note(&s->suspects, m, kafka_topics_find(s->topics, topic, now_us), kafka_tokens_open(s->tokens), now_us);
         kafka_topics_doubt(s->topics, topic, now_us);
-        plan(s, now_us, topic_of(m), rd_kafka_err2str(m->err));
+        plan(s, now_us, kafka_producer_topic_of(m), rd_kafka_err2str(m->err));
         break;
     case KAFKA_BLAME_TOPIC:
         blame_topic(s, topic, m->err, now_us);
@@ -126,32 +120,29 @@ static void on_failure(struct kafka_session *s, const rd_kafka_message_t *m, int
     case KAFKA_BLAME_INSTANCE:
         break;
     }
-    fail(s, now_us, topic_of(m), rd_kafka_err2str(m->err));
+    fail(s, now_us, kafka_producer_topic_of(m), rd_kafka_err2str(m->err));
+}
+
+/* What the search tells of batches, once it is over. */
+static void learn_batch_bytes(struct kafka_session *s) {
+    int64_t bytes = kafka_suspects_any(&s->suspects) ? 0 : kafka_suspects_batch_bytes(&s->suspects);
+    if (bytes > 0 && (s->batch_bytes == 0 || bytes < s->batch_bytes))
+        s->batch_bytes = bytes;
 }
 
 static void on_success_single(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
     if (!kafka_suspects_any(&s->suspects) || !kafka_suspects_cleared(&s->suspects, m))
         return;
-    int64_t bytes = kafka_suspects_batch_bytes(&s->suspects);
-    if (bytes > 0)
-        s->batch_bytes = bytes;
-    plan(s, now_us, topic_of(m), "nobody is suspected any more, messages go in larger batches again");
-}
-
-static int64_t patience_us(int64_t took_us) {
-    if (2 * took_us < PATIENCE_LEAST_US)
-        return PATIENCE_LEAST_US;
-    return 2 * took_us < PATIENCE_MOST_US ? 2 * took_us : PATIENCE_MOST_US;
+    learn_batch_bytes(s);
+    plan(s, now_us, kafka_producer_topic_of(m), "nobody is suspected any more, messages go in larger batches again");
 }
 
 static void on_success(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
     uint64_t tag = (uint64_t)(uintptr_t)m->_private;
     uint32_t place = kafka_tokens_place(s->tokens, tag);
-    if (!kafka_partitions_warm(s->partitions, place, now_us))
-        s->patience_us = patience_us(now_us - kafka_partitions_waits_since_us(s->partitions, place));
+    kafka_gate_confirmed(&s->gate, place, kafka_partitions_warm(s->partitions, place, now_us),
+                         kafka_partitions_waits_since_us(s->partitions, place), now_us);
     kafka_partitions_confirmed(s->partitions, place, now_us);
-    if (place == s->gate_place)
-        s->gated = false;
     kafka_tokens_confirm(s->tokens, tag);
     s->word.class = ERROR_NONE;
     s->unwanted = false;
@@ -168,7 +159,7 @@ static bool inferred(const rd_kafka_message_t *m) {
 
 static void on_inference(struct kafka_session *s, const rd_kafka_message_t *m, int64_t now_us) {
     s->failed++;
-    fail(s, now_us, topic_of(m), "the broker confirmed a later message, and said nothing of one before it");
+    fail(s, now_us, kafka_producer_topic_of(m), "the broker confirmed a later message, and said nothing of one before it");
 }
 
 static void on_reports(struct kafka_session *s, rd_kafka_event_t *event, int64_t now_us) {
@@ -237,21 +228,11 @@ static void read_events(struct kafka_session *s, int64_t now_us) {
 
 /* Stalls and the end. ---------------------------------------------------- */
 
-/* Why a partition may stand. Nothing in it may change all the time: it is logged when it changes. */
+/* The topic may have changed since, so it is looked at anew: what is found is told the next time. */
 static void explain_stand(struct kafka_session *s, struct span name, int64_t now_us, char *text, size_t size) {
-    const struct kafka_topic *topic = kafka_topics_find(s->topics, name, now_us);
+    const char *word = s->word.class == ERROR_NONE ? NULL : s->word.text;
+    kafka_findings_stand(kafka_topics_find(s->topics, name, now_us), word, text, size);
     kafka_topics_review(s->topics, name, now_us);
-    if (topic && topic->state != KAFKA_TOPIC_FIT)
-        snprintf(text, size, "%s", topic->reason);
-    else if (topic && topic->leaderless > 0)
-        snprintf(text, size, "%d of its %d partitions have no leader", topic->leaderless, topic->partitions);
-    else if (topic && topic->in_sync < topic->min_insync)
-        snprintf(text, size, "min.insync.replicas is %d, and of a partition only %d of %d replicas are in sync",
-                 topic->min_insync, topic->in_sync, topic->replicas);
-    else if (s->word.class != ERROR_NONE)
-        snprintf(text, size, "%s", s->word.text);
-    else
-        snprintf(text, size, "in-sync replicas, the leader or the broker may be away");
 }
 
 static int64_t stall_due_us(const struct kafka_session *s, uint32_t *ret_place) {
@@ -287,42 +268,58 @@ static int64_t away_due_us(const struct kafka_session *s) {
     return waits ? s->away_since_us + AWAY_US : CLOCK_NEVER;
 }
 
-/* With nothing under way librdkafka has no reason to connect again, and nothing would show that it can't. */
+/* With nothing under way librdkafka has no reason to connect again, and nothing would show that it can't: a new
+ * instance does. Mostly the broker has only closed an idle connection; but not when that comes so soon. */
 static void look_for_broker(struct kafka_session *s, int64_t now_us) {
-    if (now_us >= away_due_us(s))
-        fail(s, now_us, "no broker is reached", s->word.class == ERROR_NONE ? "all are down" : s->word.text);
-}
-
-static void look_for_topic(struct kafka_session *s, int64_t now_us) {
-    struct span name = {s->awaited, s->awaited_len};
-    if (name.len > 0 && kafka_topics_find(s->topics, name, now_us))
-        s->awaited_len = 0;
+    const char *why = s->word.class == ERROR_NONE ? "all are down" : s->word.text;
+    if (s->failing || now_us < away_due_us(s))
+        return;
+    if (now_us - s->up_since_us >= KAFKA_SESSION_STEADY_US)
+        plan(s, now_us, "no broker is reached", why);
+    else
+        fail(s, now_us, "no broker is reached", why);
 }
 
 static void look_at_gate(struct kafka_session *s, int64_t now_us) {
-    if (!s->gated || now_us < s->gate_until_us)
+    struct span topic = kafka_gate_topic(&s->gate);
+    if (!span_absent(topic) && kafka_topics_find(s->topics, topic, now_us))
+        kafka_gate_topic_known(&s->gate, now_us);
+    kafka_gate_turn(&s->gate, now_us);
+}
+
+static int64_t search_due_us(const struct kafka_session *s) {
+    return s->searching && kafka_tokens_open(s->tokens) == 0 ? s->searched_us + SEARCH_US : CLOCK_NEVER;
+}
+
+/* Only shown: while nothing comes, nothing goes slower for it. */
+static void look_at_search(struct kafka_session *s, int64_t now_us) {
+    if (kafka_tokens_open(s->tokens) > 0)
+        s->searched_us = now_us;
+    s->searching = kafka_suspects_any(&s->suspects) && now_us - s->searched_us < SEARCH_US;
+    if (s->searching)
+        kafka_suspects_describe(&s->suspects, s->search_reason, sizeof s->search_reason);
+}
+
+static void find_guilty(struct kafka_session *s) {
+    uint64_t tag;
+    if (!kafka_suspects_guilty(&s->suspects, &tag))
         return;
-    s->gated = false;
-    if (!kafka_partitions_warm(s->partitions, s->gate_place, now_us))
-        s->patience_us /= 2;
+    kafka_tokens_reject(s->tokens, tag);
+    learn_batch_bytes(s);
 }
 
 int kafka_session_work(struct kafka_session *s, int64_t now_us, struct error *reterr) {
-    look_for_topic(s, now_us);
     look_at_gate(s, now_us);
     read_events(s, now_us);
     look_for_stall(s, now_us);
     look_for_broker(s, now_us);
-    if (kafka_suspects_any(&s->suspects))
-        kafka_suspects_describe(&s->suspects, s->search_reason, sizeof s->search_reason);
+    look_at_search(s, now_us);
     kafka_burst_turn(&s->burst, kafka_tokens_open(s->tokens), now_us);
     if (!s->failing || s->more_to_read)
         return 0;
     if (s->failed < kafka_tokens_open(s->tokens) && now_us < s->give_up_us)
         return 0;
-    uint64_t tag;
-    if (kafka_suspects_guilty(&s->suspects, &tag))
-        kafka_tokens_reject(s->tokens, tag);
+    find_guilty(s);
     *reterr = s->failure;
     return -ECONNRESET;
 }
@@ -339,21 +336,31 @@ int64_t kafka_session_deadline_us(const struct kafka_session *s) {
     int64_t burst_us = kafka_burst_deadline_us(&s->burst);
     if (away_due_us(s) < due_us)
         due_us = away_due_us(s);
-    if (s->gated && s->gate_until_us < due_us)
-        due_us = s->gate_until_us;
+    if (search_due_us(s) < due_us)
+        due_us = search_due_us(s);
+    if (kafka_gate_deadline_us(&s->gate) < due_us)
+        due_us = kafka_gate_deadline_us(&s->gate);
     return burst_us < due_us ? burst_us : due_us;
 }
 
 /* Publishing. ------------------------------------------------------------ */
 
 bool kafka_session_ready(const struct kafka_session *s) {
-    return kafka_session_is_up(s) && !s->failing && !s->gated && s->awaited_len == 0 && kafka_burst_is_open(&s->burst) &&
-           kafka_tokens_room(s->tokens) > 0;
+    return kafka_session_is_up(s) && !s->failing && kafka_gate_is_open(&s->gate) &&
+           kafka_burst_is_open(&s->burst) && kafka_tokens_room(s->tokens) > 0;
 }
 
 static int retry(struct span topic, const char *why, struct error *reterr) {
     error_set(reterr, ERROR_RETRY, "topic %.*s: %s (tried again by itself)", SPAN_ARGS(topic), why);
     return SINK_E_RETRY;
+}
+
+/* Everything waits for a moment; but while looks fail, or if this one takes longer, only what goes there. */
+static int wait_for_look(struct kafka_session *s, struct span topic, int64_t now_us, struct error *reterr) {
+    const char *why = kafka_look_reason(s->look);
+    if (!why && kafka_gate_await_topic(&s->gate, topic, kafka_look_since_us(s->look, now_us), now_us))
+        return SINK_E_BUSY;
+    return retry(topic, why ? why : "no broker has told yet whether it is there", reterr);
 }
 
 static int find_topic(struct kafka_session *s, const struct destination *d, int64_t now_us,
@@ -366,12 +373,8 @@ static int find_topic(struct kafka_session *s, const struct destination *d, int6
         return SINK_E_REJECTED;
     }
     const struct kafka_topic *topic = kafka_topics_find(s->topics, name, now_us);
-    if (!topic) {
-        ASSERT(name.len <= sizeof s->awaited);
-        memcpy(s->awaited, name.data, name.len);
-        s->awaited_len = name.len;
-        return SINK_E_BUSY;
-    }
+    if (!topic)
+        return wait_for_look(s, name, now_us, reterr);
     if (topic->state != KAFKA_TOPIC_FIT)
         return retry(name, topic->reason, reterr);
     *ret_topic = topic;
@@ -404,10 +407,6 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
     case RD_KAFKA_RESP_ERR__FATAL:
         fail_for_good(s, now_us, rd_kafka_err2str(err));
         return SINK_E_BUSY;
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-        error_set(reterr, ERROR_PERMANENT, "its message is %zu bytes with key and headers; message.max.bytes allows less",
-                  s->message.bytes);
-        return SINK_E_REJECTED;
     default:
         break;
     }
@@ -424,12 +423,8 @@ static int on_refusal(struct kafka_session *s, const struct kafka_topic *topic, 
 /* Everything waits for a moment; if that is in vain, what goes there does, and nothing else. */
 static int wait_for_partition(struct kafka_session *s, const struct kafka_topic *topic, uint32_t place, int64_t now_us,
                               struct error *reterr) {
-    bool warm = kafka_partitions_warm(s->partitions, place, now_us);
-    s->gate_place = place;
-    s->gate_until_us =
-        kafka_partitions_waits_since_us(s->partitions, place) + (warm ? STANDS_US : s->patience_us);
-    s->gated = now_us < s->gate_until_us;
-    if (s->gated)
+    if (kafka_gate_await_partition(&s->gate, place, kafka_partitions_warm(s->partitions, place, now_us),
+                                   kafka_partitions_waits_since_us(s->partitions, place), now_us))
         return SINK_E_BUSY;
     char why[ERROR_TEXT_MAX];
     explain_stand(s, topic->name, now_us, why, sizeof why);

@@ -3,6 +3,8 @@
 #define PENSTOCK_SINK_KAFKA_SESSION_H
 
 #include "sink/kafka_burst.h"
+#include "sink/kafka_gate.h"
+#include "sink/kafka_look.h"
 #include "sink/kafka_message.h"
 #include "sink/kafka_options.h"
 #include "sink/kafka_partitioner.h"
@@ -13,12 +15,16 @@
 #include "sink/kafka_topics.h"
 #include "sink/sink.h"
 
+/* An instance that has lived so long was no failed attempt. */
+#define KAFKA_SESSION_STEADY_US (5 * INT64_C(1000000))
+
 /* Embedded in the sink; one thread. A report that says no ends the instance:
  * nothing is submitted any more, the rest of the reports is waited for (not
  * long), and what isn't confirmed is lost, to be submitted again in its order. */
 struct kafka_session {
     const struct sink_options *options;
-    struct kafka_topics *topics; /* borrowed */
+    struct kafka_topics *topics;   /* borrowed, like */
+    const struct kafka_look *look; /* what learns of them */
     struct kafka_producer *producer; /* NULL: down */
     int64_t up_since_us;
     bool more_to_read;
@@ -29,10 +35,7 @@ struct kafka_session {
     const struct kafka_partitioner *partitioner;
     int32_t turn; /* messages without a key go to one partition for one turn of the forwarder */
     struct kafka_partitions *partitions;
-    bool gated;          /* a partition has to confirm before anything is submitted, */
-    uint32_t gate_place; /* this one; */
-    int64_t gate_until_us; /* but from then on only what goes there waits */
-    int64_t patience_us;   /* how long everything waits for a partition that has confirmed nothing yet */
+    struct kafka_gate gate;
     struct error lost; /* why */
 
     bool failing;
@@ -50,14 +53,14 @@ struct kafka_session {
     bool unwanted;     /* the broker refuses our secrets, or its certificate can't be trusted */
     struct error word; /* librdkafka's last about what goes wrong; class ERROR_NONE: none */
     char stall_reason[2 * ERROR_TEXT_MAX];
-    char search_reason[2 * ERROR_TEXT_MAX]; /* while there are suspects */
-
-    char awaited[KAFKA_TOPIC_MAX]; /* the topic that has to be looked at before anything is submitted */
-    size_t awaited_len;            /* 0: none */
+    bool searching; /* there are suspects, and something is under way or was just now */
+    int64_t searched_us;
+    char search_reason[2 * ERROR_TEXT_MAX];
 };
 
-/* topics: borrowed. 0; -ENOMEM. */
-int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics) MUST_CHECK;
+/* topics, look: borrowed. 0; -ENOMEM. */
+int kafka_session_init(struct kafka_session *s, const struct sink_setup *setup, struct kafka_topics *topics,
+                       const struct kafka_look *look) MUST_CHECK;
 void kafka_session_done(struct kafka_session *s); /* the instance is down */
 
 void kafka_session_up(struct kafka_session *s, int64_t now_us, struct kafka_producer *producer);

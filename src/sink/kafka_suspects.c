@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "sink/kafka_producer.h"
 
 /* Of a batch that was too large when it is not known for what: few steps lead to any limit. */
 #define SMALLER 16
@@ -86,15 +87,11 @@ static void weigh(struct kafka_suspects *s, const rd_kafka_message_t *m) {
     s->batch_bytes += (int64_t)m->len;
 }
 
-static const char *topic_of(const rd_kafka_message_t *m) {
-    return m->rkt ? rd_kafka_topic_name(m->rkt) : "?";
-}
-
 static void begin_search(struct kafka_suspects *s, const rd_kafka_message_t *m, const struct kafka_topic *topic,
                          int64_t now_us) {
     s->total = 0;
     s->since_us = now_us;
-    snprintf(s->topic, sizeof s->topic, "%s", topic_of(m));
+    snprintf(s->topic, sizeof s->topic, "%s", kafka_producer_topic_of(m));
     s->word = rd_kafka_err2str(m->err);
     s->limit = topic && topic->described ? topic->max_message_bytes : 0;
     s->same = true;
@@ -103,22 +100,22 @@ static void begin_search(struct kafka_suspects *s, const rd_kafka_message_t *m, 
 }
 
 void kafka_suspects_note(struct kafka_suspects *s, const rd_kafka_message_t *m, const struct kafka_topic *topic,
-                         int64_t now_us) {
+                         uint32_t under_way, int64_t now_us) {
     uint64_t mark = mark_of(s, m);
     if (!kafka_suspects_any(s))
         begin_search(s, m, topic, now_us);
-    s->same = s->same && is_about_size(m->err) && strcmp(s->topic, topic_of(m)) == 0;
+    s->same = s->same && is_about_size(m->err) && strcmp(s->topic, kafka_producer_topic_of(m)) == 0;
     if (s->count++ == 0) {
         s->first_tag = (uint64_t)(uintptr_t)m->_private;
         s->first_mark = mark;
-        error_set(&s->first, ERROR_PERMANENT, "topic %s: %s (%s); its value is %zu bytes", topic_of(m),
+        error_set(&s->first, ERROR_PERMANENT, "topic %s: %s (%s); its value is %zu bytes", kafka_producer_topic_of(m),
                   rd_kafka_err2str(m->err), rd_kafka_err2name(m->err), m->len);
     }
     if (s->single)
         kafka_careful_clear(s->careful, mark); /* it may be one already */
     else
         s->total++;
-    kafka_careful_suspect(s->careful, mark);
+    kafka_careful_suspect(s->careful, mark, under_way);
     if (is_about_size(m->err))
         weigh(s, m);
 }

@@ -46,9 +46,9 @@ void kafka_suspects_reset(struct kafka_suspects *s);
 enum kafka_blame { KAFKA_BLAME_MESSAGE, KAFKA_BLAME_TOPIC, KAFKA_BLAME_INSTANCE };
 enum kafka_blame kafka_suspects_blame(rd_kafka_resp_err_t err);
 
-/* A report that blames one of its batch. topic: what is known of it; may be NULL. */
+/* A report that blames one of its batch. topic: what is known of it; may be NULL. under_way: with this one. */
 void kafka_suspects_note(struct kafka_suspects *s, const rd_kafka_message_t *m, const struct kafka_topic *topic,
-                         int64_t now_us);
+                         uint32_t under_way, int64_t now_us);
 /* All reports are in. true: *ret_tag is guilty, since it was a batch of its own; s->first says why. */
 bool kafka_suspects_guilty(struct kafka_suspects *s, uint64_t *ret_tag);
 

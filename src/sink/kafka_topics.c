@@ -25,6 +25,7 @@ struct entry {
     bool looked;
     int64_t used_us, again_us;
     int64_t refused_until_us; /* by the broker, whatever a look finds */
+    int64_t refused_us;       /* for how long the last time */
     uint32_t failures;                    /* looks in a row that found it not fit */
     unsigned holds, unsaid;               /* bits of enum kafka_finding */
     int32_t partitions, partitions_before; /* the last that were seen, and what they are compared with; 0: none */
@@ -212,7 +213,7 @@ void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us
 
 void kafka_topics_review(struct kafka_topics *t, struct span name, int64_t now_us) {
     struct entry *e = lookup(t, name);
-    if (!e || !e->known)
+    if (!e || !e->known || now_us < e->refused_until_us)
         return;
     int64_t stale_us = e->topic.looked_us + KAFKA_TOPICS_STALE_US;
     int64_t again_us = now_us > stale_us ? now_us : stale_us;
@@ -222,13 +223,21 @@ void kafka_topics_review(struct kafka_topics *t, struct span name, int64_t now_u
     due_by(t, e->again_us);
 }
 
+/* If it was written to meanwhile, that took longer than an event waits for its next attempt. */
+static int64_t refusal_us(const struct entry *e, int64_t now_us) {
+    if (now_us - e->refused_until_us >= e->refused_us)
+        return KAFKA_TOPICS_REFUSED_US;
+    return 2 * e->refused_us < KAFKA_TOPICS_REFUSED_MAX_US ? 2 * e->refused_us : KAFKA_TOPICS_REFUSED_MAX_US;
+}
+
 void kafka_topics_refuse(struct kafka_topics *t, struct span name, const char *reason, int64_t now_us) {
     struct entry *e = lookup(t, name);
-    if (!e || !e->known)
-        return;
+    if (!e || !e->known || now_us < e->refused_until_us)
+        return; /* the first report of an attempt has said it */
     e->topic.state = KAFKA_TOPIC_REFUSED;
     snprintf(e->topic.reason, sizeof e->topic.reason, "%s", reason);
-    e->again_us = e->refused_until_us = now_us + KAFKA_TOPICS_REFUSED_US;
+    e->refused_us = refusal_us(e, now_us);
+    e->again_us = e->refused_until_us = now_us + e->refused_us;
     sum_up(t);
 }
 

@@ -18,8 +18,10 @@
 #define KAFKA_TOPICS_FRESH_US (300 * INT64_C(1000000))
 /* One whose configuration can't be read. */
 #define KAFKA_TOPICS_UNDESCRIBED_US (60 * INT64_C(1000000))
-/* One that may be seen but not written to: a look can't tell, so it is tried again after that. */
+/* One that may be seen but not written to: a look can't tell, so it is tried again after the first; each time that this
+ * was in vain after twice as long, up to the second. */
 #define KAFKA_TOPICS_REFUSED_US (30 * INT64_C(1000000))
+#define KAFKA_TOPICS_REFUSED_MAX_US (300 * INT64_C(1000000))
 /* What was found so long ago is no reason to reject an event, or to explain why a partition stands. */
 #define KAFKA_TOPICS_STALE_US (3 * INT64_C(1000000))
 /* One that nothing can be published to is asked for again after the first, then ever later up to the second. */
@@ -62,9 +64,10 @@ const struct kafka_topic *kafka_topics_find(struct kafka_topics *t, struct span 
 /* The broker said something else than the last look (the topic was deleted, its limit lowered, a right taken):
  * what is known of it is forgotten, and it is looked at anew, at most every KAFKA_TOPICS_AGAIN_US. */
 void kafka_topics_doubt(struct kafka_topics *t, struct span name, int64_t now_us);
-/* It is looked at anew, at most every KAFKA_TOPICS_STALE_US; until then what is known of it stays. */
+/* It is looked at anew, at most every KAFKA_TOPICS_STALE_US, and not while it is refused; until then what is known of it
+ * stays. */
 void kafka_topics_review(struct kafka_topics *t, struct span name, int64_t now_us);
-/* A publish failed because we may not write there: it is KAFKA_TOPIC_REFUSED for KAFKA_TOPICS_REFUSED_US, for that
+/* A publish failed because we may not write there: it is KAFKA_TOPIC_REFUSED from KAFKA_TOPICS_REFUSED_US up, for that
  * reason, whatever looks find. */
 void kafka_topics_refuse(struct kafka_topics *t, struct span name, const char *reason, int64_t now_us);
 /* All topics that the rules name have been looked at (whatever came of it). */

@@ -277,6 +277,16 @@ static void rabbitmq_renew(struct sink *s, int64_t now_us, const char *reason) {
     go_down(r, now_us, &why, true);
 }
 
+/* What lies in the socket is answered, and its outcome is worth knowing. */
+static void rabbitmq_fence(struct sink *s, int64_t now_us, const char *reason) {
+    struct rabbitmq *r = rabbitmq_of(s);
+    if (!connected(r) || !rabbitmq_link_unsent(&r->session.link))
+        return;
+    struct error why;
+    error_set(&why, ERROR_RETRY, "%s", reason);
+    go_down(r, now_us, &why, false);
+}
+
 static void rabbitmq_view(const struct sink *s, struct sink_view *ret_view) {
     const struct rabbitmq *r = rabbitmq_of(s);
     bool up = connected(r);
@@ -325,6 +335,7 @@ const struct sink_kind sink_kind_rabbitmq = {
     .next = rabbitmq_next,
     .ready = rabbitmq_ready,
     .renew = rabbitmq_renew,
+    .fence = rabbitmq_fence,
     .view = rabbitmq_view,
     .notice = rabbitmq_notice,
     .looked = rabbitmq_looked,

@@ -217,6 +217,10 @@ bool rabbitmq_link_gathered(const struct rabbitmq_link *l) {
     return !l->full && (l->tls ? l->corked : waiting_bytes(l) > 0);
 }
 
+bool rabbitmq_link_unsent(const struct rabbitmq_link *l) {
+    return waiting_bytes(l) > 0 || (l->tls && l->corked);
+}
+
 int rabbitmq_link_flush(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) {
     return l->tls ? tls_flush(l, now_us, reterr) : pump(l, now_us, reterr);
 }

@@ -64,6 +64,8 @@ int rabbitmq_link_send(struct rabbitmq_link *l, amqp_channel_t channel, amqp_met
                        int64_t now_us, struct error *reterr) MUST_CHECK;
 /* Something waits for a flush. */
 bool rabbitmq_link_gathered(const struct rabbitmq_link *l);
+/* Something was published that no socket has yet, gathered or left over. */
+bool rabbitmq_link_unsent(const struct rabbitmq_link *l);
 /* What was gathered goes out, as far as the socket takes it. 0; -EIO. */
 int rabbitmq_link_flush(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) MUST_CHECK;
 /* Sends a heartbeat when one is due. 0; -ETIMEDOUT: the peer was silent for twice as long; -EIO. */

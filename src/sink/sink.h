@@ -19,6 +19,10 @@ struct sink_options {
     struct binding_options binding;
 };
 
+/* max_message_bytes, where none is given. */
+#define SINK_MAX_MESSAGE_MIB 16
+#define SINK_MAX_MESSAGE_BYTES (SINK_MAX_MESSAGE_MIB * 1024 * 1024)
+
 /* Keys: ack_timeout, in_flight, max_message_bytes. (binding_options_table stands beside it.) */
 extern const struct option sink_options_table[];
 
@@ -123,6 +127,9 @@ struct sink_kind {
     bool (*ready)(const struct sink *s);
     /* Gives the connection up and makes a new one: every open token gets SINK_LOST. */
     void (*renew)(struct sink *s, int64_t now_us, const char *reason);
+    /* This instance may no longer be the active one (G12): what it was handed and has not yet written to a socket must not
+     * follow by itself, so renews the connection if there is any such. May be NULL: submit writes at once. */
+    void (*fence)(struct sink *s, int64_t now_us, const char *reason);
     void (*view)(const struct sink *s, struct sink_view *ret_view);
     /* true: *ret_notice is the next one, said once. May be NULL: there is never one. */
     bool (*notice)(struct sink *s, struct sink_notice *ret_notice);

@@ -6,6 +6,10 @@
 
 #define COLUMNS_SQL_MAX (256 * 1024) /* bytes of one statement */
 
+/* A page of so many rows of a table without partitions is copied (pgconn_copy): below that, or of many partitions, to
+ * plan it anew costs more than the results of rows. */
+#define COLUMNS_COPY_LEAST 2000
+
 /* Pieces of SQL that the statements of all modes share. The table is `e`; what
  * they call c0, c1 … are the columns as they are stored: large ones travel as
  * pointers through sorts and materialized parts, and are loaded behind the

@@ -100,6 +100,24 @@ bool gap_set_touches(const struct gap_set *s, struct range range) {
     return at < s->live.count && s->live.items[at].range.first <= range.last;
 }
 
+const struct gap *gap_set_oldest(const struct gap_set *s) {
+    const struct gap *oldest = NULL;
+    for (size_t i = 0; i < s->live.count; i++) {
+        const struct gap *gap = &s->live.items[i];
+        if (!oldest || gap->time_us <= oldest->time_us) /* of one age the last: before the first row may be no rows */
+            oldest = gap;
+    }
+    return oldest;
+}
+
+/* The newest stand last. */
+size_t gap_set_unlisted(const struct gap_set *s, int64_t drawn, size_t enough) {
+    size_t count = 0;
+    for (size_t i = s->live.count; i > 0 && count < enough; i--)
+        count += s->live.items[i - 1].listing == 0 && s->live.items[i - 1].range.first <= drawn;
+    return count;
+}
+
 /* Takes it out of its list; `gone` has room. */
 static struct gap leave(struct gap_set *s, struct gap_list *list, size_t index) {
     struct gap gap = list->items[index];
@@ -179,10 +197,14 @@ int gap_set_list(struct gap_set *s, uint64_t listing, int64_t drawn) {
     return 0;
 }
 
-static size_t count_provable(const struct gap_set *s, uint64_t oldest) {
+static bool is_provable(const struct gap *gap, uint64_t oldest) {
+    return gap->listing != 0 && gap->listing < oldest;
+}
+
+static size_t count_provable(const struct gap_set *s, uint64_t oldest, int64_t upto) {
     size_t count = 0;
-    for (size_t i = 0; i < s->live.count; i++)
-        count += s->live.items[i].listing != 0 && s->live.items[i].listing < oldest;
+    for (size_t i = 0; i < s->live.count && s->live.items[i].range.first <= upto; i++)
+        count += is_provable(&s->live.items[i], oldest);
     return count;
 }
 
@@ -198,19 +220,29 @@ static void bury(struct gap_set *s, struct gap gap, int64_t until_us) {
     append(&s->dead, gap);
 }
 
-int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t until_us) {
-    size_t count = count_provable(s, oldest), kept = 0;
+/* So that no gap stands on both sides of it; `live` has room. */
+static void split_at(struct gap_set *s, int64_t last) {
+    size_t at = gap_set_find(s, last);
+    if (at < s->live.count && s->live.items[at].range.last > last)
+        split(&s->live, at, last);
+}
+
+int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t upto, int64_t until_us) {
+    size_t count = count_provable(s, oldest, upto), kept = 0;
     if (count == 0)
         return 0;
     int r = reserve(&s->gone, count);
     if (r == 0)
         r = reserve(&s->dead, count);
+    if (r == 0)
+        r = reserve(&s->live, 1);
     if (r)
         return r;
+    split_at(s, upto);
     s->version++;
     for (size_t i = 0; i < s->live.count; i++) {
         struct gap gap = s->live.items[i];
-        if (gap.listing != 0 && gap.listing < oldest)
+        if (gap.range.last <= upto && is_provable(&gap, oldest))
             bury(s, gap, until_us);
         else
             s->live.items[kept++] = gap;

@@ -34,7 +34,7 @@ struct gap_list {
 
 struct gap_set {
     struct gap_list live; /* by position */
-    struct gap_list dead; /* by the time they were proven */
+    struct gap_list dead; /* those known longest first; what a row has left of one comes last */
     struct gap_list gone; /* by `died` */
     uint64_t version;     /* of now; grows with every change */
     struct ranges scratch;
@@ -60,12 +60,17 @@ int gap_set_fill_live(struct gap_set *s, size_t index, int64_t position) MUST_CH
 /* Of a dead gap; what is left comes last. */
 int gap_set_fill_dead(struct gap_set *s, size_t index, int64_t position) MUST_CHECK;
 
+/* The live gap that was seen first; NULL. */
+const struct gap *gap_set_oldest(const struct gap_set *s);
+/* How many live gaps that begin at `drawn` or below have no listing; counts no further than `enough`. */
+size_t gap_set_unlisted(const struct gap_set *s, int64_t drawn, size_t enough);
+
 /* Of the live gaps without a listing: those up to `drawn` get this one; one that
  * reaches beyond is split there and the rest stays without. */
 int gap_set_list(struct gap_set *s, uint64_t listing, int64_t drawn) MUST_CHECK;
-/* Live gaps with a listing below `oldest` are dead from now on. until_us
- * INT64_MIN: and not probed either. */
-int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t until_us) MUST_CHECK;
+/* What of the live gaps with a listing below `oldest` stands at `upto` or below
+ * is dead from now on. until_us INT64_MIN: and not probed either. */
+int gap_set_bury(struct gap_set *s, uint64_t oldest, int64_t upto, int64_t until_us) MUST_CHECK;
 /* The dead gaps whose bit is set in `which` (by index; NULL: all) from `first` on, `count` of them, are no longer probed. */
 int gap_set_forget(struct gap_set *s, size_t first, size_t count, const bool *which) MUST_CHECK;
 

@@ -111,8 +111,7 @@ int gaps_retain(struct gaps *g, struct range range, int64_t until_us) {
 
 /* Statements. --------------------------------------------------------------- */
 
-void gaps_want(struct gaps *g, uint32_t events, uint64_t bytes, int64_t now_us) {
-    (void)now_us;
+void gaps_want(struct gaps *g, uint32_t events, uint64_t bytes) {
     ASSERT(g->stage == STAGE_RESTING);
     ASSERT(events > 0);
     portion_want(&g->portion, events, bytes);
@@ -121,26 +120,14 @@ void gaps_want(struct gaps *g, uint32_t events, uint64_t bytes, int64_t now_us) 
     g->stage = STAGE_READY;
 }
 
-static size_t count_unlisted(const struct gaps *g) {
-    size_t count = 0;
-    /* The newest stand last; those beyond what was drawn are not worth asking for. */
-    for (size_t i = g->set.live.count; i > 0 && count < GAPS_LIST_SOON; i--)
-        count += g->set.live.items[i - 1].listing == 0;
-    return count;
+/* A list says nothing of a gap that the sequence has not reached. */
+static bool is_drawn(const struct gaps *g, const struct gap *gap) {
+    return gap->listing != 0 || gap->range.first <= g->drawn;
 }
 
 static bool list_is_due(const struct gaps *g, int64_t now_us) {
-    return g->set.live.count > 0 && (now_us >= g->list_due_us || count_unlisted(g) >= GAPS_LIST_SOON);
-}
-
-static const struct gap *longest_waiting(const struct gaps *g) {
-    const struct gap *oldest = NULL;
-    for (size_t i = 0; i < g->set.live.count; i++) {
-        const struct gap *gap = &g->set.live.items[i];
-        if (!oldest || gap->time_us <= oldest->time_us) /* of one age the last: before the first row may be no rows */
-            oldest = gap;
-    }
-    return oldest;
+    bool any = g->set.live.count > 0 && is_drawn(g, &g->set.live.items[0]);
+    return any && (now_us >= g->list_due_us || gap_set_unlisted(&g->set, g->drawn, GAPS_LIST_SOON) == GAPS_LIST_SOON);
 }
 
 static bool who_is_due(const struct gaps *g, int64_t now_us) {
@@ -150,12 +137,18 @@ static bool who_is_due(const struct gaps *g, int64_t now_us) {
     return now_us >= g->who_due_us || strcmp(wait.holder, g->who) != 0;
 }
 
+/* Nothing is read that would have to be remembered besides: the save that makes room is under way, or
+ * what keeps it from coming is said by whoever waits for it. */
+static bool may_read(const struct gaps *g) {
+    return g->set.gone.count < GAPS_GONE_MAX;
+}
+
 static bool is_due(const struct gaps *g, enum step step, int64_t now_us) {
     switch (step) {
     case STEP_DEAD:
-        return g->set.dead.count > 0 && now_us >= g->turn_due_us;
+        return g->set.dead.count > 0 && now_us >= g->turn_due_us && may_read(g);
     case STEP_PAGE:
-        return g->portion.events > 0;
+        return g->portion.events > 0 && may_read(g);
     case STEP_LIST:
         return list_is_due(g, now_us);
     case STEP_WHO:
@@ -304,8 +297,9 @@ static int fill_dead(struct gaps *g, int64_t position) {
 static int fill_live(struct gaps *g, int64_t position, bool *ret_keep) {
     size_t at = gap_set_find(&g->set, position);
     ASSERT(at < g->set.live.count);
-    /* One becomes two at most. */
-    *ret_keep = g->set.live.count < CURSOR_OPEN_MAX;
+    const struct range *range = &g->set.live.items[at].range;
+    bool cuts_in_two = range->first < position && position < range->last;
+    *ret_keep = !cuts_in_two || g->set.live.count < CURSOR_OPEN_MAX;
     return *ret_keep ? gap_set_fill_live(&g->set, at, position) : 0;
 }
 
@@ -367,16 +361,22 @@ static int keep_to_max(struct gaps *g) {
     return 0;
 }
 
-/* (d): the page was asked for after the list that proves them, and looked at all
- * of them: its rows come by position, and every one in a gap was kept. */
+/* The page has looked at all that stands there or below: its rows come by
+ * position, and each that was kept is no part of a gap any more. */
+static int64_t looked_upto(const struct gaps *g) {
+    if (returned_all(g) || g->row_position > g->asked.position)
+        return INT64_MAX;
+    return g->cut ? g->row_position - 1 : g->row_position;
+}
+
+/* (d): the page was asked for after the list that proves them. A page that was cut
+ * proves what lies before its row, else a row that finds no room for one gap more
+ * would wait for ever. */
 static int end_page(struct gaps *g, int64_t now_us) {
-    bool looked_at_all = returned_all(g) || g->row_position > g->asked.position;
     g->caught_up = returned_all(g);
     g->full = g->cut_for_gaps;
-    if (!looked_at_all || g->provable == 0)
-        return keep_to_max(g);
     int64_t until_us = g->options.retention_us > 0 ? now_us + g->options.retention_us : INT64_MIN;
-    int r = gap_set_bury(&g->set, g->provable, until_us);
+    int r = gap_set_bury(&g->set, g->provable, looked_upto(g), until_us);
     return r ? r : keep_to_max(g);
 }
 
@@ -468,7 +468,7 @@ void gaps_release(struct gaps *g, uint64_t version) {
 /* Seeing. ------------------------------------------------------------------- */
 
 bool gaps_waits(const struct gaps *g, int64_t now_us, struct gaps_wait *ret_wait) {
-    const struct gap *gap = longest_waiting(g);
+    const struct gap *gap = gap_set_oldest(&g->set);
     if (!gap || now_us - gap->time_us < GAPS_WAIT_US)
         return false;
     const struct holder *holder = gap->listing ? holders_first(&g->holders, gap->listing) : NULL;
@@ -490,7 +490,7 @@ const char *gaps_broken(const struct gaps *g) {
     size_t live = g->set.live.count;
     if (live > 0 && g->set.live.items[live - 1].range.last >= g->position)
         return "gaps lie below the place";
-    if (live > GAPS_LIVE_MAX)
+    if (live > CURSOR_OPEN_MAX)
         return "live gaps fit into the cursor";
     return gap_set_broken(&g->set);
 }

@@ -25,7 +25,8 @@
  *
  * No clock, no I/O, no SQL. Allocates while there are more gaps than ever before. One thread. */
 
-#define GAPS_LIVE_MAX 100000
+#define GAPS_LIVE_MAX 100000 /* no row is taken that would make one more; late ones may cut some in two, up to CURSOR_OPEN_MAX */
+#define GAPS_GONE_MAX 100000 /* with so many that only unsaved marks need, nothing is read until some are saved */
 #define GAPS_TURN_MAX 1000               /* dead gaps of one statement */
 #define GAPS_TURN_US INT64_C(50000)      /* between two of them */
 #define GAPS_ROUND_US INT64_C(1000000)   /* all dead gaps: not more often */
@@ -80,7 +81,7 @@ int gaps_retain(struct gaps *g, struct range range, int64_t until_us) MUST_CHECK
 
 /* Demand of one read: at most `events` rows (> 0) of `bytes` together (its first
  * row is taken however large it is). Asserts that the last one has ended. */
-void gaps_want(struct gaps *g, uint32_t events, uint64_t bytes, int64_t now_us);
+void gaps_want(struct gaps *g, uint32_t events, uint64_t bytes);
 
 /* Order of one read: gaps_want; while 0: send the statement, hand in what it
  * returns in that order, then gaps_end. GAPS_E_END: the read has ended. -ENOMEM. */
@@ -104,8 +105,7 @@ bool gaps_caught_up(const struct gaps *g);
 
 /* The place that has been reached. */
 struct gaps_mark gaps_mark(const struct gaps *g);
-/* Its cursor; `open` is borrowed until the next call. 0; -ENOMEM; GAPS_E_GONE: released. */
-#define GAPS_E_GONE 3
+/* Its cursor; `open` is borrowed until the next call. Not of one that was released. 0; -ENOMEM. */
 int gaps_cursor(struct gaps *g, struct gaps_mark mark, struct cursor_gaps *ret_cursor) MUST_CHECK;
 /* What has to change in our table gap: gap_set_changes. When that and the cursor of the mark were saved: gaps_saved. */
 const struct gap_set *gaps_set(const struct gaps *g);
@@ -126,7 +126,7 @@ bool gaps_waits(const struct gaps *g, int64_t now_us, struct gaps_wait *ret_wait
 
 struct gaps_view {
     size_t live, dead;
-    bool full;        /* live gaps alone are as many as may be: nothing is read beyond */
+    bool full;        /* live gaps alone are as many as may be: a row that would make one more was not taken */
     uint64_t dropped; /* dead gaps given up before their retention was over, because there were too many */
 };
 

@@ -7,8 +7,6 @@
 #include "source/gaps_sql.h"
 #include "source/mode.h"
 
-#define ARRAY_MAX (8 << 20) /* bytes of the text of an array */
-
 struct gaps_mode {
     struct mode mode;
     struct gaps_sql sql;
@@ -54,7 +52,7 @@ static int make(struct mode **ret_mode) {
         return -ENOMEM;
     struct buf *all[] = {&g->left, &g->sequence, &g->more_first, &g->more_last, &g->more_left, &g->gone};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
-        *all[i] = BUF_INIT(ARRAY_MAX);
+        *all[i] = BUF_INIT(GAPS_SQL_ARRAY_MAX);
     *ret_mode = &g->mode;
     return 0;
 }
@@ -137,7 +135,7 @@ static enum mode_answer start_head(struct mode *m, struct error *reterr) {
     struct gaps_mode *g = of(m);
     struct span drawn = pgconn_value(m->tail, MODE_NUMBER);
     m->backend_pid = mode_int4(pgconn_value(m->tail, MODE_PID));
-    snprintf(g->table, sizeof g->table, "%.*s", SPAN_ARGS(pgconn_value(m->tail, MODE_TEXT)));
+    span_copy(g->table, sizeof g->table, pgconn_value(m->tail, MODE_TEXT));
     bool readable = mode_bool(pgconn_value(m->tail, MODE_FLAG));
     g->drawn = span_absent(drawn) ? INT64_MIN : mode_int8(drawn);
     if (!g->have_cursor || !readable || g->at.position <= g->drawn)
@@ -199,8 +197,8 @@ static enum mode_answer started(struct mode *m, int64_t now_us, struct error *re
 
 /* Reading. ------------------------------------------------------------------ */
 
-static void want(struct mode *m, uint32_t events, uint64_t bytes, int64_t now_us) {
-    gaps_want(of(m)->gaps, events, bytes, now_us);
+static void want(struct mode *m, uint32_t events, uint64_t bytes) {
+    gaps_want(of(m)->gaps, events, bytes);
 }
 
 static int next(struct mode *m, int64_t now_us, struct error *reterr) {
@@ -275,20 +273,16 @@ static enum mode_answer holder(struct gaps_mode *g, struct error *reterr) {
     return r > 0 ? mode_misfit(reterr) : MODE_GO_ON;
 }
 
-static void copy(char *to, size_t size, struct span value) {
-    snprintf(to, size, "%.*s", SPAN_ARGS(value));
-}
-
 static void who(struct gaps_mode *g) {
     struct span v[GAPS_SQL_WHO_HIDDEN + 1];
     for (int i = 0; i <= GAPS_SQL_WHO_HIDDEN; i++)
         v[i] = pgconn_value(g->mode.tail, i);
     struct source_culprit *c = &g->who;
     *c = (struct source_culprit){.known = true, .pid = mode_int4(v[GAPS_SQL_WHO_PID]), .hidden = mode_bool(v[GAPS_SQL_WHO_HIDDEN])};
-    copy(c->prepared, sizeof c->prepared, v[GAPS_SQL_WHO_GID]);
-    copy(c->application, sizeof c->application, v[GAPS_SQL_WHO_APPLICATION]);
-    copy(c->user, sizeof c->user, v[GAPS_SQL_WHO_USER]);
-    copy(c->state, sizeof c->state, v[GAPS_SQL_WHO_STATE]);
+    span_copy(c->prepared, sizeof c->prepared, v[GAPS_SQL_WHO_GID]);
+    span_copy(c->application, sizeof c->application, v[GAPS_SQL_WHO_APPLICATION]);
+    span_copy(c->user, sizeof c->user, v[GAPS_SQL_WHO_USER]);
+    span_copy(c->state, sizeof c->state, v[GAPS_SQL_WHO_STATE]);
     if (!span_absent(v[GAPS_SQL_WHO_BEGAN]))
         c->began_wall_us = mode_int8(v[GAPS_SQL_WHO_BEGAN]);
     g->who_known = true;
@@ -349,10 +343,6 @@ static int print(struct mode *m, struct source_mark mark, struct buf *b) {
     return 0;
 }
 
-static int add_number(struct buf *b, int64_t number) {
-    return buf_addf(b, "%c%" PRId64, b->len ? ',' : '{', number);
-}
-
 struct change_context {
     struct gaps_mode *gaps;
     int64_t now_us;
@@ -362,15 +352,15 @@ static int add_change(void *context, const struct gap *gap, bool removed) {
     struct change_context *c = context;
     struct gaps_mode *g = c->gaps;
     if (removed)
-        return add_number(&g->gone, gap->range.first);
-    int r = add_number(&g->more_first, gap->range.first);
+        return param_array_add(&g->gone, gap->range.first);
+    int r = param_array_add(&g->more_first, gap->range.first);
     if (r == 0)
-        r = add_number(&g->more_last, gap->range.last);
-    return r ? r : add_number(&g->more_left, gap->time_us - c->now_us);
+        r = param_array_add(&g->more_last, gap->range.last);
+    return r ? r : param_array_add(&g->more_left, gap->time_us - c->now_us);
 }
 
 static int end_array(struct buf *b, struct span *ret_array) {
-    int r = b->len ? buf_add_char(b, '}') : 0;
+    int r = b->len ? param_array_end(b) : 0;
     *ret_array = b->len ? buf_span(b) : SPAN_ABSENT;
     return r;
 }

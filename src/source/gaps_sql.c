@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
 
-#define ARRAY_MAX (8 << 20) /* bytes of the text of an array */
 #define TEXT(b) SPAN_ARGS(buf_span(&(b)))
 
 /* Opening. ------------------------------------------------------------------ */
@@ -69,24 +67,54 @@ static int add_drawn(struct buf *b, struct span sequence) {
     return buf_addf(b, "true, (SELECT CASE WHEN is_called THEN last_value END FROM %.*s)", SPAN_ARGS(sequence));
 }
 
-/* $3 position, $4 limit. */
-int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) {
-    struct buf *b = &s->page;
+static int begin_page(struct gaps_sql *s, struct span sequence, struct buf *b) {
     const struct columns *c = &s->columns;
     buf_clear(b);
     int r = buf_addf(b, "SELECT pg_backend_pid(), %.*s::regclass::oid::text, ", TEXT(s->table));
     if (r == 0)
         r = add_drawn(b, sequence);
+    return r ? r : buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(c->nulls),
+                            TEXT(c->out), TEXT(c->texts));
+}
+
+static int add_above(struct buf *b, const struct columns *c, const char *position, const char *limit) {
+    return buf_addf(b, "SELECT %.*s FROM %.*s WHERE %.*s > %s ORDER BY %.*s LIMIT %s", TEXT(c->stored), TEXT(c->from),
+                    TEXT(c->position), position, TEXT(c->position), limit);
+}
+
+/* $3 position, $4 limit. */
+static int make_page(struct gaps_sql *s, struct span sequence) {
+    struct buf *b = &s->page;
+    const struct columns *c = &s->columns;
+    int r = begin_page(s, sequence, b);
     if (r == 0)
-        r = buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (SELECT %.*s FROM (",
-                     TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
+        r = buf_addf(b, "SELECT %.*s FROM (", TEXT(c->names));
     if (r == 0)
         r = add_ranges(b, c, "$4");
     if (r == 0)
-        r = buf_addf(b, " UNION ALL (SELECT %.*s FROM %.*s WHERE %.*s > $3 ORDER BY %.*s LIMIT $4)) u"
-                     " ORDER BY p LIMIT $4 OFFSET 0) q OFFSET 0) q",
-                     TEXT(c->stored), TEXT(c->from), TEXT(c->position), TEXT(c->position));
+        r = buf_addf(b, " UNION ALL (");
+    if (r == 0)
+        r = add_above(b, c, "$3", "$4");
+    if (r == 0)
+        r = buf_addf(b, ")) u ORDER BY p LIMIT $4 OFFSET 0) q OFFSET 0) q");
     return r ? r : buf_terminate(b);
+}
+
+#define SETTING(n) "(SELECT " PGCONN_SETTING(n) "::int8)"
+
+static int make_copy(struct gaps_sql *s, struct span sequence) {
+    struct buf *b = &s->copy;
+    int r = begin_page(s, sequence, b);
+    if (r == 0)
+        r = add_above(b, &s->columns, SETTING(1), SETTING(2));
+    if (r == 0)
+        r = buf_addf(b, " OFFSET 0) q OFFSET 0) q");
+    return r ? r : buf_terminate(b);
+}
+
+int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) {
+    int r = make_page(s, sequence);
+    return r == 0 && s->copies ? make_copy(s, sequence) : r;
 }
 
 /* $3 limit. */
@@ -140,11 +168,12 @@ static int make_who(struct gaps_sql *s) {
 int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) {
     ASSERT(table_column(table, ROW_POSITION)->found);
     *s = (struct gaps_sql){0};
-    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
+    s->copies = !table->partitioned;
     s->table = BUF_INIT(16384);
-    s->first = s->last = BUF_INIT(ARRAY_MAX);
+    s->first = s->last = BUF_INIT(GAPS_SQL_ARRAY_MAX);
     CLEANUP(buf_done) struct buf name = BUF_INIT(8192);
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
@@ -167,7 +196,8 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
 }
 
 void gaps_sql_done(struct gaps_sql *s) {
-    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->table, &s->first, &s->last};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->table, &s->first,
+                         &s->last};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     columns_done(&s->columns);
@@ -178,67 +208,69 @@ int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) {
     int r = gaps_sql_make_page(s, SPAN_ABSENT);
     if (r)
         return r;
-    return buf_addf(b,
+    r = buf_addf(b,
                     "PREPARE penstock_explain (int8[], int8[], int8, int8) AS %.*s;"
                     " EXPLAIN (COSTS OFF) EXECUTE penstock_explain ('{}', '{}', '%" PRId64 "', 1000); DEALLOCATE penstock_explain;"
                     "PREPARE penstock_explain (int8[], int8[], int8) AS %.*s;"
                     " EXPLAIN (COSTS OFF) EXECUTE penstock_explain ('{}', '{}', 1000); DEALLOCATE penstock_explain",
                     TEXT(s->page), INT64_MIN, TEXT(s->dead));
+    return r == 0 && s->copies ? buf_addf(b, "; EXPLAIN (COSTS OFF) %.*s", TEXT(s->copy)) : r;
 }
 
 /* Sending. ------------------------------------------------------------------ */
-
-#define NUMBER_SIZE 24
-#define OID_INT8_ARRAY 1016
-
-static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
-    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, TABLE_OID_INT8};
-}
 
 static int write_arrays(struct gaps_sql *s, const struct ranges *ranges) {
     buf_clear(&s->first);
     buf_clear(&s->last);
     int r = 0;
     for (size_t i = 0; r == 0 && i < ranges->count; i++) {
-        r = buf_addf(&s->first, "%c%" PRId64, i ? ',' : '{', ranges->items[i].first);
+        r = param_array_add(&s->first, ranges->items[i].first);
         if (r == 0)
-            r = buf_addf(&s->last, "%c%" PRId64, i ? ',' : '{', ranges->items[i].last);
+            r = param_array_add(&s->last, ranges->items[i].last);
     }
     if (r == 0)
-        r = buf_addf(&s->first, "%s}", ranges->count ? "" : "{");
-    return r ? r : buf_addf(&s->last, "%s}", ranges->count ? "" : "{");
+        r = param_array_end(&s->first);
+    return r ? r : param_array_end(&s->last);
 }
 
 int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
                         struct error *reterr) {
-    char max[NUMBER_SIZE], last[NUMBER_SIZE];
-    struct pgconn_param params[] = {number_param(GAPS_LIVE_MAX, max), number_param(upto, last)};
+    char max[PARAM_NUMBER_SIZE], last[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {param_number(GAPS_LIVE_MAX, max), param_number(upto, last)};
     size_t count = now ? ARRAY_LENGTH(params) : 0;
     return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, count, true, now_us, reterr);
 }
 
+static int copy_page(const struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
+                     struct error *reterr) {
+    char position[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
+    struct span settings[] = {param_number(statement->position, position).value, param_number(statement->limit, limit).value};
+    return pgconn_copy(tail, s->copy.data, settings, ARRAY_LENGTH(settings), now_us, reterr);
+}
+
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
                   struct error *reterr) {
-    char position[NUMBER_SIZE], limit[NUMBER_SIZE];
+    char position[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
     int r = write_arrays(s, statement->ranges);
     if (r)
         return r;
-    struct pgconn_param first = {buf_span(&s->first), OID_INT8_ARRAY}, last = {buf_span(&s->last), OID_INT8_ARRAY};
+    struct pgconn_param first = {buf_span(&s->first), PARAM_INT8_ARRAY}, last = {buf_span(&s->last), PARAM_INT8_ARRAY};
     switch (statement->kind) {
     case GAPS_PAGE: {
-        struct pgconn_param params[] = {first, last, number_param(statement->position, position),
-                                        number_param(statement->limit, limit)};
+        if (s->copies && statement->ranges->count == 0 && statement->limit >= COLUMNS_COPY_LEAST)
+            return copy_page(s, tail, statement, now_us, reterr);
+        struct pgconn_param params[] = {first, last, param_number(statement->position, position),
+                                        param_number(statement->limit, limit)};
         return pgconn_send(tail, "page", s->page.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
     }
     case GAPS_DEAD: {
-        struct pgconn_param params[] = {first, last, number_param(statement->limit, limit)};
+        struct pgconn_param params[] = {first, last, param_number(statement->limit, limit)};
         return pgconn_send(tail, "dead", s->dead.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
     }
     case GAPS_LIST:
         return pgconn_send(tail, "list", s->list.data, NULL, 0, true, now_us, reterr);
     case GAPS_WHO: {
-        struct pgconn_param params[] = {{span_of(statement->holder), TABLE_OID_TEXT}};
+        struct pgconn_param params[] = {param_text(span_of(statement->holder))};
         return pgconn_send(tail, "who", s->who.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
     }
     }

@@ -9,6 +9,8 @@
 enum { GAPS_SQL_WHO_PID = 4, GAPS_SQL_WHO_GID, GAPS_SQL_WHO_APPLICATION, GAPS_SQL_WHO_USER, GAPS_SQL_WHO_STATE,
        GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_HIDDEN };
 
+#define GAPS_SQL_ARRAY_MAX (8 << 20) /* bytes of the text of an array of positions */
+
 struct gaps_sql {
     /* Head: pid, the table's oid, is the sequence readable, its last value (NULL:
      * none yet). Then, flag NULL: its name, quoted. */
@@ -18,6 +20,8 @@ struct gaps_sql {
     struct buf start_now;
     /* gaps.h says what they return. Heads: pid, oid, is the sequence readable, its last value; pid; pid; pid. */
     struct buf page, dead, list, who;
+    struct buf copy; /* page without gaps to be copied, its parameters as settings; empty: not of this table */
+    bool copies;
     struct columns columns;
     struct buf table; /* "s"."t" as a literal */
     struct buf first, last; /* arrays that are sent */

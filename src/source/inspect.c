@@ -2,8 +2,6 @@
 #include "source/inspect.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
 #include "source/gaps_sql.h"
@@ -78,15 +76,8 @@ static const char sequence_sql[] =
     " AND d.refclassid = 'pg_class'::regclass WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum)"
     " JOIN pg_class c ON c.oid = s.seqrelid WHERE a.attrelid = $1 AND a.attname = $2";
 
-#define OID_OID 26
-
-static struct pgconn_param oid_param(uint32_t oid, char text[16]) {
-    int len = snprintf(text, 16, "%" PRIu32, oid);
-    return (struct pgconn_param){{text, (size_t)len}, OID_OID};
-}
-
 static struct pgconn_param text_param(const char *text) {
-    return (struct pgconn_param){span_of(text), TABLE_OID_TEXT};
+    return param_text(span_of(text));
 }
 
 #define SQL_MAX_BYTES (1 << 20)
@@ -130,10 +121,11 @@ static int send_plans(struct inspect *in, int64_t now_us, struct error *reterr) 
 }
 
 static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
-    char oid[16];
+    char oid[PARAM_NUMBER_SIZE];
     const struct table_name *name = &in->table->name;
     struct pgconn_param relation[] = {text_param(name->schema), text_param(name->table)};
-    struct pgconn_param table[] = {oid_param(in->table->oid, oid), text_param(table_column(in->table, ROW_POSITION)->column),
+    struct pgconn_param table[] = {param_number_of(PARAM_OID, in->table->oid, oid),
+                                   text_param(table_column(in->table, ROW_POSITION)->column),
                                    text_param(table_column(in->table, TABLE_TRANSACTION_ID)->column)};
     switch (in->step) {
     case INSPECT_RELATION:
@@ -175,10 +167,6 @@ static bool is_true(struct span value) {
     return span_is(value, "t");
 }
 
-static void copy(char *to, size_t size, struct span value) {
-    snprintf(to, size, "%.*s", SPAN_ARGS(value));
-}
-
 static uint32_t read_oid(struct span value) {
     return span_absent(value) ? 0 : (uint32_t)strtoul(value.data, NULL, 10);
 }
@@ -191,9 +179,9 @@ static void look_at_relation(struct inspect *in) {
     struct span v[RELATION_FACTS];
     for (int i = 0; i < RELATION_FACTS; i++)
         v[i] = pgconn_value(in->tail, i);
-    copy(in->system_identifier, sizeof in->system_identifier, v[1]);
-    copy(in->server, sizeof in->server, v[2]);
-    copy(in->judge.role, sizeof in->judge.role, v[3]);
+    span_copy(in->system_identifier, sizeof in->system_identifier, v[1]);
+    span_copy(in->server, sizeof in->server, v[2]);
+    span_copy(in->judge.role, sizeof in->judge.role, v[3]);
     in->table->oid = read_oid(v[4]);
     in->table->partitioned = span_is(v[5], "p");
     struct judge_relation relation = {

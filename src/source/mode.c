@@ -1,22 +1,25 @@
 /* mode: what source.c asks of a mode of tailing; private to source/ */
 #include "source/mode.h"
 
+#include <endian.h>
+#include <string.h>
+
 #include "base/log.h"
 
+_Static_assert(MODE_HEAD_COLUMNS + TABLE_COLUMNS_MAX <= PGCONN_COLUMNS_MAX, "a row of a page fits");
+
 int64_t mode_int8(struct span value) {
-    uint64_t bits = 0;
-    ASSERT(value.len == 8);
-    for (size_t i = 0; i < 8; i++)
-        bits = bits << 8 | (unsigned char)value.data[i];
-    return (int64_t)bits;
+    uint64_t bits;
+    ASSERT(value.len == sizeof bits);
+    memcpy(&bits, value.data, sizeof bits);
+    return (int64_t)be64toh(bits);
 }
 
 int mode_int4(struct span value) {
-    uint32_t bits = 0;
-    ASSERT(value.len == 4);
-    for (size_t i = 0; i < 4; i++)
-        bits = bits << 8 | (unsigned char)value.data[i];
-    return (int)bits;
+    uint32_t bits;
+    ASSERT(value.len == sizeof bits);
+    memcpy(&bits, value.data, sizeof bits);
+    return (int)be32toh(bits);
 }
 
 bool mode_bool(struct span value) {
@@ -42,14 +45,14 @@ static enum mode_answer no_position(struct error *reterr) {
 
 enum mode_answer mode_take_row(struct mode *m, const struct columns *columns, int head_columns, int64_t *ret_position,
                                uint64_t *ret_bytes, struct error *reterr) {
+    const struct span *values = pgconn_values(m->tail) + head_columns;
     *ret_bytes = 0;
-    for (size_t i = 0; i < columns->count; i++) {
-        m->values[i] = pgconn_value(m->tail, head_columns + (int)i);
-        *ret_bytes += m->values[i].len;
-    }
-    if (span_absent(m->values[columns->position_at]))
+    ASSERT((size_t)pgconn_columns(m->tail) == (size_t)head_columns + columns->count);
+    for (size_t i = 0; i < columns->count; i++)
+        *ret_bytes += values[i].len;
+    if (span_absent(values[columns->position_at]))
         return no_position(reterr);
-    *ret_position = mode_int8(m->values[columns->position_at]);
-    m->row = (struct row){columns->list, m->values, columns->count};
+    *ret_position = mode_int8(values[columns->position_at]);
+    m->row = (struct row){columns->list, values, columns->count};
     return MODE_GO_ON;
 }

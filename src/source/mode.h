@@ -27,7 +27,6 @@ struct mode {
     struct pgconn *tail;
     int backend_pid; /* that answered the start; another one means a pooler between us */
     bool answered;   /* the head of the statement under way has come */
-    struct span values[TABLE_COLUMNS_MAX];
     struct row row;
 };
 
@@ -46,7 +45,7 @@ struct mode_kind {
     /* Its answer has ended: mode is at its place. */
     enum mode_answer (*started)(struct mode *m, int64_t now_us, struct error *reterr);
 
-    void (*want)(struct mode *m, uint32_t events, uint64_t bytes, int64_t now_us);
+    void (*want)(struct mode *m, uint32_t events, uint64_t bytes);
     /* Sends the next statement of the read. 0; MODE_E_END: there is none; PGCONN_E_LOST; -ENOMEM. */
     int (*next)(struct mode *m, int64_t now_us, struct error *reterr);
     enum mode_answer (*head)(struct mode *m, struct error *reterr);

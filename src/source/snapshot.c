@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/log.h"
 
@@ -109,15 +108,26 @@ static int make_first(struct snapshot_sql *s, const struct pieces *p) {
                     TEXT(p->c->position));
 }
 
+/* $1 S, $2 N, $3 position, $4 end, $5 first, $6 limit. */
+struct walk_params {
+    const char *s, *n, *position, *end, *first, *limit;
+};
+
+static const struct walk_params sent_params = {"$1", "$2", "$3", "$4", "$5", "$6"};
+#define SETTING(n, type) "(SELECT " PGCONN_SETTING(n) "::" type ")"
+static const struct walk_params copy_params = {SETTING(1, "pg_snapshot"), SETTING(2, "pg_snapshot"), SETTING(3, "int8"),
+                                               SETTING(4, "int8"), SETTING(5, "int8"), SETTING(6, "int8")};
+
 /* Rows with a transaction at or above xmax(S), by position. Such a one can't be
  * visible in S, so one test is enough. */
-static int add_walk(struct buf *b, const struct pieces *p) {
+static int add_walk(struct buf *b, const struct pieces *p, const struct walk_params *params) {
     return buf_addf(b,
-                    "SELECT %.*s FROM %.*s WHERE %.*s >= $5 AND %.*s > $3 AND %.*s <= $4"
-                    " AND %.*s >= (SELECT pg_snapshot_xmax($1)%s) AND pg_visible_in_snapshot(%.*s%s, $2)"
-                    " ORDER BY %.*s LIMIT $6",
-                    TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->c->position), TEXT(p->c->position), TEXT(p->c->position),
-                    TEXT(p->xid), p->from_xid8, TEXT(p->xid), p->xid8, TEXT(p->c->position));
+                    "SELECT %.*s FROM %.*s WHERE %.*s >= %s AND %.*s > %s AND %.*s <= %s"
+                    " AND %.*s >= (SELECT pg_snapshot_xmax(%s)%s) AND pg_visible_in_snapshot(%.*s%s, %s)"
+                    " ORDER BY %.*s LIMIT %s",
+                    TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->c->position), params->first, TEXT(p->c->position),
+                    params->position, TEXT(p->c->position), params->end, TEXT(p->xid), params->s, p->from_xid8, TEXT(p->xid),
+                    p->xid8, params->n, TEXT(p->c->position), params->limit);
 }
 
 static int begin_page(struct buf *b, const struct pieces *p) {
@@ -141,18 +151,18 @@ static int make_page(struct snapshot_sql *s, const struct pieces *p) {
     if (r == 0)
         r = buf_addf(b, " ORDER BY p LIMIT $6) UNION ALL (");
     if (r == 0)
-        r = add_walk(b, p);
+        r = add_walk(b, p, &sent_params);
     if (r == 0)
         r = buf_addf(b, ")) u ORDER BY p LIMIT $6");
     return r ? r : end_page(b);
 }
 
 /* The same when nothing ran in S: a partitioned table has an index less to open for each partition. */
-static int make_walk(struct snapshot_sql *s, const struct pieces *p) {
-    int r = begin_page(&s->walk, p);
+static int make_walk(struct buf *b, const struct pieces *p, const struct walk_params *params) {
+    int r = begin_page(b, p);
     if (r == 0)
-        r = add_walk(&s->walk, p);
-    return r ? r : end_page(&s->walk);
+        r = add_walk(b, p, params);
+    return r ? r : end_page(b);
 }
 
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) {
@@ -162,7 +172,8 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
                                .small = BUF_INIT(COLUMNS_SQL_MAX),
                                .first = BUF_INIT(COLUMNS_SQL_MAX),
                                .page = BUF_INIT(COLUMNS_SQL_MAX),
-                               .walk = BUF_INIT(COLUMNS_SQL_MAX)};
+                               .walk = BUF_INIT(COLUMNS_SQL_MAX),
+                               .copy = BUF_INIT(COLUMNS_SQL_MAX)};
     struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX), .same = BUF_INIT(COLUMNS_SQL_MAX)};
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
@@ -176,10 +187,12 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
     if (r == 0)
         r = make_page(s, &p);
     if (r == 0)
-        r = make_walk(s, &p);
+        r = make_walk(&s->walk, &p, &sent_params);
+    if (r == 0 && !table->partitioned)
+        r = make_walk(&s->copy, &p, &copy_params);
     buf_done(&p.xid);
     buf_done(&p.same);
-    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk};
+    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk, &s->copy};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);
     if (r)
@@ -194,6 +207,7 @@ void snapshot_done(struct snapshot_sql *s) {
     buf_done(&s->first);
     buf_done(&s->page);
     buf_done(&s->walk);
+    buf_done(&s->copy);
 }
 
 /* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
@@ -215,20 +229,15 @@ int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) {
                      "PREPARE penstock_explain (%s) AS %.*s; EXPLAIN (COSTS OFF) EXECUTE penstock_explain (%s);"
                      " DEALLOCATE penstock_explain;",
                      statements[i].types, TEXT(*statements[i].sql), statements[i].values);
+    if (r == 0 && s->copy.len > 0)
+        r = buf_addf(b, "EXPLAIN (COSTS OFF) %.*s", TEXT(s->copy));
     return r;
 }
 
 /* Sending. ------------------------------------------------------------------ */
 
-#define NUMBER_SIZE 24
-
 static struct pgconn_param snapshot_param(struct span text) {
-    return (struct pgconn_param){text, TABLE_OID_PG_SNAPSHOT};
-}
-
-static struct pgconn_param number_param(int64_t number, char text[NUMBER_SIZE]) {
-    int len = snprintf(text, NUMBER_SIZE, "%" PRId64, number);
-    return (struct pgconn_param){{text, (size_t)len}, TABLE_OID_INT8};
+    return (struct pgconn_param){text, PARAM_PG_SNAPSHOT};
 }
 
 int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struct span cursor_snapshot, int64_t now_us,
@@ -239,16 +248,24 @@ int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struc
 
 static int send_small(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                       struct error *reterr) {
-    char limit[NUMBER_SIZE];
-    struct pgconn_param params[] = {snapshot_param(st->s), number_param(st->limit, limit)};
+    char limit[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {snapshot_param(st->s), param_number(st->limit, limit)};
     return pgconn_send(tail, "small", s->small.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
 static int send_first(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                       struct error *reterr) {
-    char position[NUMBER_SIZE];
-    struct pgconn_param params[] = {snapshot_param(st->s), snapshot_param(st->n), number_param(st->position, position)};
+    char position[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {snapshot_param(st->s), snapshot_param(st->n), param_number(st->position, position)};
     return pgconn_send(tail, "first", s->first.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
+}
+
+static int copy_page(const struct snapshot_sql *s, struct pgconn *tail, const struct pgconn_param params[6], int64_t now_us,
+                     struct error *reterr) {
+    struct span settings[6];
+    for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
+        settings[i] = params[i].value;
+    return pgconn_copy(tail, s->copy.data, settings, ARRAY_LENGTH(settings), now_us, reterr);
 }
 
 /* xmin:xmax:list */
@@ -258,11 +275,13 @@ static bool lists_nobody(struct span snapshot) {
 
 static int send_page(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,
                      struct error *reterr) {
-    char position[NUMBER_SIZE], end[NUMBER_SIZE], first[NUMBER_SIZE], limit[NUMBER_SIZE];
+    char position[PARAM_NUMBER_SIZE], end[PARAM_NUMBER_SIZE], first[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
     struct pgconn_param params[] = {snapshot_param(st->s),         snapshot_param(st->n),
-                                    number_param(st->position, position), number_param(st->end, end),
-                                    number_param(st->first, first),       number_param(st->limit, limit)};
+                                    param_number(st->position, position), param_number(st->end, end),
+                                    param_number(st->first, first),       param_number(st->limit, limit)};
     bool walk = lists_nobody(st->s);
+    if (walk && s->copy.len > 0 && st->limit >= COLUMNS_COPY_LEAST)
+        return copy_page(s, tail, params, now_us, reterr);
     return pgconn_send(tail, walk ? "walk" : "page", walk ? s->walk.data : s->page.data, params, ARRAY_LENGTH(params), true,
                        now_us, reterr);
 }

@@ -15,6 +15,7 @@ struct snapshot_sql {
     /* plan.h says what they return: N, overflow (NULL: the table is not what was looked at), end; -, -, first; -, -, -. */
     struct buf small, first, page;
     struct buf walk; /* page when nothing ran in S */
+    struct buf copy; /* walk to be copied, its parameters as settings; empty: not of this table */
     struct columns columns; /* behind the head's */
 };
 

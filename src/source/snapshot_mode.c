@@ -127,8 +127,7 @@ static enum mode_answer started(struct mode *m, int64_t now_us, struct error *re
 
 /* Reading. ------------------------------------------------------------------ */
 
-static void want(struct mode *m, uint32_t events, uint64_t bytes, int64_t now_us) {
-    (void)now_us;
+static void want(struct mode *m, uint32_t events, uint64_t bytes) {
     plan_want(of(m)->plan, events, bytes);
 }
 

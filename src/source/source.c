@@ -233,7 +233,7 @@ static int go_on(struct source *s, int64_t now_us, struct error *reterr) {
 int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) {
     ASSERT(s->state == STATE_OPEN);
     struct error ignored;
-    s->mode->kind->want(s->mode, events, bytes, now_us);
+    s->mode->kind->want(s->mode, events, bytes);
     return go_on(s, now_us, &ignored);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/instance.h"
 #include "base/utf8.h"
 
 /* Jansson takes NULL for a value that could not be made: it releases and
@@ -172,7 +173,7 @@ static json_t *lease_part(const struct forwarder_stats *s) {
     json_t *o = json_object();
     int r = put(o, "held", json_boolean(s->lease_held));
     r |= put(o, "owner", text_or_null(s->owner));
-    r |= put(o, "until", json_null());
+    r |= put(o, "until", time_or_null(s->lease_until_wall_us));
     return whole(o, r);
 }
 
@@ -242,7 +243,8 @@ char *document_status(const struct document_daemon *d, const struct forwarder_st
     }
     json_t *o = json_object();
     r |= put(o, "version", text(d->version));
-    r |= put(o, "instance", text(d->instance));
+    struct span instance = instance_brief(span_of(d->instance));
+    r |= put(o, "instance", json_stringn(instance.data, instance.len));
     r |= put(o, "started", time_or_null(d->started_wall_us));
     r |= put(o, "healthy", json_boolean(healthy));
     r |= put(o, "configuration", configuration_part(d));

@@ -248,7 +248,7 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
         r = open_port(s, loop, reterr);
     if (r < 0)
         return r;
-    r = sd_event_add_time(loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_time, s);
+    r = sd_event_add_time(loop, &s->timer, CLOCK_BOOTTIME, 0, TIMER_ACCURACY_US, on_time, s);
     if (r >= 0)
         r = arm_timer(s, clock_now_us());
     if (r < 0)

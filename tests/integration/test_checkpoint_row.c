@@ -2,6 +2,9 @@
 #include "integration/reader.h"
 #include "unit/unit.h"
 
+#include <sys/wait.h>
+
+#include "base/instance.h"
 #include "forwarder/checkpoint.h"
 
 /* One instance. */
@@ -16,6 +19,7 @@ struct instance {
 static PGconn *pg;
 static char identifier[24];
 
+#define LEASE_US (20 * CLOCK_US_PER_S)
 #define SCHEMA "our \"tables\""
 #define TABLE "\"our \"\"tables\"\"\".checkpoint"
 
@@ -56,7 +60,7 @@ static void start(struct instance *i, const char *owner, const char *user, bool 
         ck_assert_int_ge(asprintf(&i->database.conninfo, "user='%s'", user), 0);
     ck_assert_int_eq(guard_new(&i->guard), 0);
     ck_assert_int_eq(pgconn_new(&i->database, "db", "f", "keep", i->guard, &i->keep), 0);
-    ck_assert_int_eq(checkpoint_new("f", SCHEMA, create, owner, i->keep, &i->checkpoint), 0);
+    ck_assert_int_eq(checkpoint_new("f", SCHEMA, create, owner, LEASE_US, i->keep, &i->checkpoint), 0);
     ck_assert_int_eq(pgconn_dial(i->keep, clock_now_us()), 0);
     while (pgconn_state(i->keep) == PGCONN_DIALING) {
         wait_for(i->keep);
@@ -87,6 +91,36 @@ static enum checkpoint_signal load(struct instance *i) {
 static enum checkpoint_signal create(struct instance *i, const char *cursor) {
     ck_assert_int_eq(checkpoint_create(i->checkpoint, span_of(cursor), 0, span_of(identifier), clock_now_us()), 0);
     return next(i);
+}
+
+static enum checkpoint_signal take(struct instance *i) {
+    ck_assert_int_eq(checkpoint_take(i->checkpoint, clock_now_us()), 0);
+    return next(i);
+}
+
+static enum checkpoint_signal watch(struct instance *i) {
+    ck_assert_int_eq(checkpoint_watch(i->checkpoint, clock_now_us()), 0);
+    return next(i);
+}
+
+static enum checkpoint_signal extend(struct instance *i) {
+    ck_assert_int_eq(checkpoint_extend(i->checkpoint, clock_now_us()), 0);
+    return next(i);
+}
+
+static enum checkpoint_signal yield(struct instance *i) {
+    ck_assert_int_eq(checkpoint_yield(i->checkpoint, clock_now_us()), 0);
+    return next(i);
+}
+
+/* Loaded and taken by another, as if the lease had run out. */
+static void start_over(struct instance *i, const char *owner) {
+    direct_run(pg, "UPDATE " TABLE " SET lease_until = now()");
+    start(i, owner, NULL, false);
+    ck_assert_int_eq(next(i), CHECKPOINT_INSPECTED);
+    ck_assert_int_eq(load(i), CHECKPOINT_LOADED);
+    ck_assert(checkpoint_is_free(i->checkpoint));
+    ck_assert_int_eq(take(i), CHECKPOINT_TAKEN);
 }
 
 static enum checkpoint_signal save(struct instance *i, const char *cursor, int64_t position) {
@@ -210,15 +244,12 @@ START_TEST(a_saved_row_is_loaded_byte_by_byte) {
 }
 END_TEST
 
-/* As far as it goes without a lease. */
-START_TEST(of_two_that_loaded_the_second_to_save_is_refused_by_the_database) {
+/* Whatever the one before still writes is refused by the database. */
+START_TEST(who_takes_the_row_shuts_out_who_had_it) {
     struct instance a, b;
     start_fresh(&a);
     ck_assert_int_eq(create(&a, "c0"), CHECKPOINT_LOADED);
-    start(&b, "a", NULL, false); /* even under the same name */
-    ck_assert_int_eq(next(&b), CHECKPOINT_INSPECTED);
-    ck_assert_int_eq(load(&b), CHECKPOINT_LOADED);
-    ck_assert_int_eq(save(&b, "c0", 0), CHECKPOINT_SAVED); /* the same cursor, but now it is theirs */
+    start_over(&b, "b");
     ck_assert_int_eq(checkpoint_row(b.checkpoint)->epoch, 2);
     ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_REFUSED);
     ck_assert(!checkpoint_has_row(a.checkpoint));
@@ -228,8 +259,114 @@ START_TEST(of_two_that_loaded_the_second_to_save_is_refused_by_the_database) {
     expect_row("c2", 2);
     ck_assert_int_eq(load(&a), CHECKPOINT_LOADED);
     ck_assert(span_is(checkpoint_row(a.checkpoint)->cursor, "c2"));
-    ck_assert_int_eq(save(&a, "c3", 3), CHECKPOINT_SAVED);
-    ck_assert_int_eq(checkpoint_row(a.checkpoint)->epoch, 3);
+    ck_assert(!checkpoint_is_free(a.checkpoint));
+    ck_assert_int_eq(take(&a), CHECKPOINT_REFUSED);
+    stop(&a);
+    stop(&b);
+}
+END_TEST
+
+static enum checkpoint_signal command(struct instance *i) {
+    struct checkpoint_command pause = {.name = "pause", .who = "w", .reason = "r", .pauses = true};
+    ck_assert_int_eq(checkpoint_command(i->checkpoint, &pause, clock_now_us()), 0);
+    return next(i);
+}
+
+START_TEST(every_kind_of_writing_is_refused_from_an_earlier_owner) {
+    enum checkpoint_signal (*const writes[])(struct instance *) = {extend, yield, command};
+    for (size_t i = 0; i < ARRAY_LENGTH(writes); i++) {
+        struct instance a, b;
+        setup();
+        start_fresh(&a);
+        ck_assert_int_eq(create(&a, "c0"), CHECKPOINT_LOADED);
+        start_over(&b, "a"); /* even under the same name */
+        int64_t before = direct_number(pg, "SELECT xmin::text::bigint FROM " TABLE);
+        ck_assert_int_eq(writes[i](&a), CHECKPOINT_REFUSED);
+        ck_assert_int_eq(direct_number(pg, "SELECT xmin::text::bigint FROM " TABLE), before);
+        ck_assert_int_eq(direct_number(pg, "SELECT count(*) FROM \"our \"\"tables\"\"\".journal"), 0);
+        stop(&a);
+        stop(&b);
+        teardown();
+    }
+    setup();
+}
+END_TEST
+
+/* How much of a lease is left may be a little less than what was asked for. */
+static void expect_lease(int64_t left_us) {
+    int64_t is_us = direct_number(pg, "SELECT (extract(epoch FROM lease_until - now()) * 1000000)::int8 FROM " TABLE);
+    ck_assert_int_le(is_us, left_us);
+    ck_assert_int_gt(is_us, left_us - 10 * CLOCK_US_PER_S);
+}
+
+START_TEST(the_lease_is_taken_extended_and_given_back) {
+    struct instance a, b;
+    start_fresh(&a);
+    ck_assert_int_eq(create(&a, "c0"), CHECKPOINT_LOADED);
+    expect_lease(LEASE_US);
+    direct_run(pg, "UPDATE " TABLE " SET lease_until = now() + interval '1 s'");
+    ck_assert_int_eq(extend(&a), CHECKPOINT_EXTENDED);
+    expect_lease(LEASE_US);
+    direct_run(pg, "UPDATE " TABLE " SET lease_until = now() + interval '1 s'");
+    ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_SAVED);
+    expect_lease(LEASE_US);
+    start(&b, "b", NULL, false);
+    ck_assert_int_eq(next(&b), CHECKPOINT_INSPECTED);
+    ck_assert_int_eq(load(&b), CHECKPOINT_LOADED);
+    ck_assert(!checkpoint_is_free(b.checkpoint));
+    ck_assert_int_eq(take(&b), CHECKPOINT_REFUSED); /* by the database too, if it came to that */
+    ck_assert_int_eq(load(&b), CHECKPOINT_LOADED);
+    ck_assert_int_eq(watch(&b), CHECKPOINT_WATCHED);
+    ck_assert(!checkpoint_is_free(b.checkpoint));
+    ck_assert(span_is(checkpoint_row(b.checkpoint)->owner, "a"));
+    ck_assert_int_gt(checkpoint_row(b.checkpoint)->lease_left_us, 0);
+    ck_assert_int_eq(yield(&a), CHECKPOINT_YIELDED);
+    ck_assert_int_eq(watch(&b), CHECKPOINT_WATCHED);
+    ck_assert(checkpoint_is_free(b.checkpoint));
+    ck_assert_int_eq(take(&b), CHECKPOINT_TAKEN);
+    expect_lease(LEASE_US);
+    stop(&a);
+    stop(&b);
+}
+END_TEST
+
+START_TEST(an_owner_takes_its_own_row_again_at_once) {
+    struct instance a;
+    start_fresh(&a);
+    ck_assert_int_eq(create(&a, "c0"), CHECKPOINT_LOADED);
+    ck_assert_int_eq(load(&a), CHECKPOINT_LOADED);
+    ck_assert(checkpoint_is_free(a.checkpoint));
+    ck_assert_int_eq(take(&a), CHECKPOINT_TAKEN);
+    ck_assert_int_eq(checkpoint_row(a.checkpoint)->epoch, 2);
+    ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_SAVED);
+    stop(&a);
+}
+END_TEST
+
+/* As after a crash on this machine. */
+START_TEST(the_row_of_a_process_that_is_gone_is_taken_at_once) {
+    struct instance a, b;
+    char owner[INSTANCE_NAME_MAX];
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    siginfo_t info;
+    waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+    instance_name(owner);
+    char *place = strchr(strchr(owner, ':') + 1, ':');
+    CLEANUP(buf_done) struct buf gone = BUF_INIT(INSTANCE_NAME_MAX);
+    ck_assert_int_eq(buf_addf(&gone, "elsewhere:%d%s", (int)child, place), 0);
+    ck_assert_int_eq(buf_terminate(&gone), 0);
+    start(&a, gone.data, NULL, true);
+    ck_assert_int_eq(next(&a), CHECKPOINT_INSPECTED);
+    ck_assert_int_eq(create(&a, "c0"), CHECKPOINT_LOADED);
+    start(&b, "b", NULL, false);
+    ck_assert_int_eq(next(&b), CHECKPOINT_INSPECTED);
+    ck_assert_int_eq(load(&b), CHECKPOINT_LOADED);
+    ck_assert_int_gt(checkpoint_row(b.checkpoint)->lease_left_us, 0);
+    ck_assert(checkpoint_is_free(b.checkpoint));
+    ck_assert_int_eq(take(&b), CHECKPOINT_TAKEN);
+    waitpid(child, NULL, 0);
     stop(&a);
     stop(&b);
 }
@@ -272,6 +409,7 @@ START_TEST(a_row_that_an_operator_moved_or_deleted_is_not_overwritten) {
     ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_REFUSED);
     expect_row("sought", 0);
     ck_assert_int_eq(load(&a), CHECKPOINT_LOADED);
+    ck_assert_int_eq(take(&a), CHECKPOINT_TAKEN);
     direct_run(pg, "DELETE FROM " TABLE);
     ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_REFUSED);
     ck_assert_int_eq(load(&a), CHECKPOINT_ABSENT); /* begins anew */
@@ -287,10 +425,12 @@ START_TEST(of_two_that_start_together_the_first_row_stays) {
     ck_assert_int_eq(next(&b), CHECKPOINT_INSPECTED);
     ck_assert_int_eq(load(&b), CHECKPOINT_ABSENT);
     ck_assert_int_eq(create(&a, "first"), CHECKPOINT_LOADED);
-    ck_assert_int_eq(create(&b, "second"), CHECKPOINT_LOADED);
+    ck_assert(checkpoint_is_taken(a.checkpoint));
+    ck_assert_int_eq(create(&b, "first"), CHECKPOINT_LOADED); /* even the same */
+    ck_assert(!checkpoint_is_taken(b.checkpoint));
     ck_assert(span_is(checkpoint_row(b.checkpoint)->cursor, "first"));
-    ck_assert_int_eq(save(&b, "c2", 2), CHECKPOINT_SAVED);
-    ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_REFUSED);
+    ck_assert(!checkpoint_is_free(b.checkpoint));
+    ck_assert_int_eq(save(&a, "c1", 1), CHECKPOINT_SAVED);
     stop(&a);
     stop(&b);
 }
@@ -382,7 +522,11 @@ int main(void) {
     tcase_add_test(cases, missing_rights_are_told_with_the_grants);
     tcase_add_test(cases, a_table_of_somebody_else_is_left_alone);
     tcase_add_test(cases, a_saved_row_is_loaded_byte_by_byte);
-    tcase_add_test(cases, of_two_that_loaded_the_second_to_save_is_refused_by_the_database);
+    tcase_add_test(cases, who_takes_the_row_shuts_out_who_had_it);
+    tcase_add_test(cases, every_kind_of_writing_is_refused_from_an_earlier_owner);
+    tcase_add_test(cases, the_lease_is_taken_extended_and_given_back);
+    tcase_add_test(cases, an_owner_takes_its_own_row_again_at_once);
+    tcase_add_test(cases, the_row_of_a_process_that_is_gone_is_taken_at_once);
     tcase_add_test(cases, loading_leaves_the_row_as_it_was);
     tcase_add_test(cases, a_row_of_another_cluster_is_refused_at_the_look_and_at_the_load);
     tcase_add_test(cases, a_row_that_an_operator_moved_or_deleted_is_not_overwritten);

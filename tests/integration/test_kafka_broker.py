@@ -24,6 +24,15 @@ class Lowered(Kafka):
         c["connections"]["kafka"]["kafka"].update({"linger.ms": 20, **(connection or {})})
         return lowered, c
 
+    def lowered_for_mallory(self):
+        """Who may not see the limit."""
+        lowered, c = self.lowered({
+            "bootstrap.servers": self.kafka.kafka_sasl_bootstrap, "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "PLAIN", "sasl.username": "mallory", "sasl.password": {"env": "KAFKA_SECRET"}})
+        for operation in ("Describe", "Write"):
+            self.kafka.acl("--add", "--allow-principal", "User:mallory", "--topic", lowered, "--operation", operation)
+        return lowered, c
+
     def poison(self, lowered, c):
         d = self.daemon(c, {"KAFKA_SECRET": "mallory-secret"})
         self.receive(1, topic=lowered)
@@ -49,14 +58,23 @@ class Lowered(Kafka):
         self.assertLessEqual(reconnects, 2)
 
     def test_without_the_right_to_see_the_limit_that_message_is_found_as_well(self):
-        mallory = {"bootstrap.servers": self.kafka.kafka_sasl_bootstrap, "security.protocol": "sasl_plaintext",
-                   "sasl.mechanism": "PLAIN", "sasl.username": "mallory", "sasl.password": {"env": "KAFKA_SECRET"}}
-        lowered, c = self.lowered(mallory)
-        for operation in ("Describe", "Write"):
-            self.kafka.acl("--add", "--allow-principal", "User:mallory", "--topic", lowered, "--operation", operation)
+        lowered, c = self.lowered_for_mallory()
         took, reconnects = self.poison(lowered, c)
         self.assertLess(took, 40)
         self.assertLessEqual(reconnects, 8)
+
+
+    def test_the_size_of_the_one_that_is_found_tells_what_batches_are_too_large(self):
+        """Without the right to see the limit: else the next batch would be refused as well, and gone through one by one."""
+        lowered, c = self.lowered_for_mallory()
+        d = self.daemon(c, {"KAFKA_SECRET": "mallory-secret"})
+        self.receive(1, topic=lowered)
+        self.kafka.alter_topic(lowered, max_message_bytes=5000)
+        self.db.insert(id="large", type="a.b", streamid="large", data={"x": "y" * 60000})
+        d.wait_state("held")
+        self.db.insert_many(3000, streams=100)
+        self.assert_nothing_twice(self.receive(3001, 30, topic=lowered))
+        self.assertEqual((d.status()["counts"]["rejected"], d.status()["counts"]["reconnects"]), (1, 1))
 
 
 class Topics(Kafka):

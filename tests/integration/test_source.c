@@ -755,6 +755,131 @@ START_TEST(plans_made_for_an_empty_table_are_right_when_it_has_grown) {
 }
 END_TEST
 
+/* Large pages. ---------------------------------------------------------------- */
+
+#define LARGE 5000 /* rows: a page that is copied */
+
+static bool page_is_copied(void) {
+    return direct_number(pg, "SELECT (query LIKE '%%; COPY (%%')::int FROM pg_stat_activity WHERE application_name ="
+                         " 'penstock/test/tail'");
+}
+
+/* Values of all kinds, NULL and empty ones among them. */
+static void insert_kinds(int count) {
+    direct_run(pg, "INSERT INTO t.event (source, type, subject, time, streamid, data, extensions)"
+               " SELECT '/s', 'a.b', nullif(repeat('s', i %% 3), ''), now() + i * interval '1 s',"
+               " CASE WHEN i %% 7 > 0 THEN i END,"
+               " CASE WHEN i %% 5 > 0 THEN jsonb_build_object('n', i, 't', repeat('x', i %% 400)) END,"
+               " CASE WHEN i %% 2 = 0 THEN jsonb_build_object('e', i) END FROM generate_series(1, %d) i", count);
+}
+
+/* Reads all; every value of every row goes into the sum. */
+static uint64_t sum_of_rows(uint32_t events, int *ret_rows) {
+    uint64_t sum = 14695981039346656037u;
+    *ret_rows = 0;
+    expect_opened(NULL);
+    do {
+        enum source_signal signal;
+        ck_assert_int_eq(source_want(reader.source, events, 100 * MIB, clock_now_us()), 0);
+        while ((signal = reader_next(&reader)) != SOURCE_DONE) {
+            const struct row *row = source_row(reader.source);
+            ck_assert_msg(signal == SOURCE_ROW || signal == SOURCE_MARK, "%d: %s", signal, reader.error.text);
+            for (size_t i = 0; signal == SOURCE_ROW && i < row->count; i++) {
+                sum = (sum ^ (span_absent(row->values[i]) ? 1 : 2) ^ row->values[i].len << 8) * 1099511628211u;
+                for (size_t b = 0; b < row->values[i].len; b++)
+                    sum = (sum ^ (unsigned char)row->values[i].data[b]) * 1099511628211u;
+            }
+            *ret_rows += signal == SOURCE_ROW;
+            ck_assert(*ret_rows != 1 || page_is_copied() == (events >= LARGE));
+        }
+    } while (!source_caught_up(reader.source));
+    return sum;
+}
+
+static const enum source_mode both_modes[] = {SOURCE_MODE_SNAPSHOT, SOURCE_MODE_GAPS};
+
+START_TEST(a_large_page_is_copied_and_says_the_same) {
+    int few, many;
+    make_table();
+    insert_kinds(LARGE + 300);
+    reader.options.mode = both_modes[_i];
+    uint64_t sum = sum_of_rows(500, &few);
+    ck_assert_uint_eq(sum_of_rows(LARGE, &many), sum);
+    ck_assert_int_eq(few, LARGE + 300);
+    ck_assert_int_eq(many, few);
+}
+END_TEST
+
+START_TEST(a_large_page_is_cut_and_goes_on) {
+    make_table();
+    insert(3000);
+    direct_run(pg, "INSERT INTO t.event (source, type, data) SELECT '/s', 'a', to_jsonb(repeat('x', 1000000))"
+               " FROM generate_series(1, 40)");
+    insert(2000);
+    reader.options.mode = both_modes[_i];
+    expect_opened(NULL);
+    int64_t before = resident_bytes();
+    ck_assert_int_eq(read_all(LARGE, 6 * MIB), 5040);
+    ck_assert_uint_ge(reader.cancels, 1);
+    ck_assert_msg(resident_bytes() - before < 32 * MIB, "%lld MiB", (long long)((resident_bytes() - before) / MIB));
+}
+END_TEST
+
+/* Of one that began well, the rows that had come are told all the same. */
+START_TEST(a_large_page_that_fails_or_is_lost_says_so) {
+    make_table();
+    insert(LARGE);
+    reader.options.mode = both_modes[_i];
+    expect_opened(NULL);
+    ck_assert_int_eq(source_want(reader.source, LARGE, 100 * MIB, clock_now_us()), 0);
+    enum source_signal signal = reader_next(&reader);
+    while (signal == SOURCE_MARK)
+        signal = reader_next(&reader);
+    ck_assert_int_eq(signal, SOURCE_ROW);
+    direct_run(pg, "SELECT pg_cancel_backend(%d)", source_cancel_pid(reader.source)); /* not asked for by us */
+    while ((signal = reader_next(&reader)) == SOURCE_ROW)
+        continue;
+    if (signal == SOURCE_DONE) /* it was sent as a whole before */
+        return;
+    ck_assert_int_eq(signal, SOURCE_FAILED);
+    ck_assert_msg(strstr(reader.error.text, "cancel"), "%s", reader.error.text);
+    ck_assert_int_eq(pgconn_state(reader.tail), PGCONN_IDLE);
+}
+END_TEST
+
+START_TEST(a_large_page_whose_connection_ends_is_lost) {
+    int rows = 0;
+    make_table();
+    direct_run(pg, "INSERT INTO t.event (source, type, data) SELECT '/s', 'a', to_jsonb(repeat('x', 3000))"
+               " FROM generate_series(1, %d)", LARGE);
+    reader.options.mode = both_modes[_i];
+    expect_opened(NULL);
+    ck_assert_int_eq(source_want(reader.source, LARGE, 100 * MIB, clock_now_us()), 0);
+    enum source_signal signal;
+    while ((signal = reader_next(&reader)) == SOURCE_ROW || signal == SOURCE_MARK) {
+        rows += signal == SOURCE_ROW;
+        if (rows == 1)
+            direct_run(pg, "SELECT pg_terminate_backend(%d)", source_cancel_pid(reader.source));
+    }
+    ck_assert_int_eq(signal, SOURCE_LOST);
+    ck_assert_int_lt(rows, LARGE);
+    ck_assert_int_eq(pgconn_state(reader.tail), PGCONN_CLOSED);
+}
+END_TEST
+
+START_TEST(a_large_page_of_a_table_that_is_dropped_fails) {
+    make_table();
+    reader.options.mode = both_modes[_i];
+    insert(10);
+    expect_opened(NULL);
+    direct_run(pg, "DROP TABLE t.event");
+    ck_assert_int_eq(source_want(reader.source, LARGE, 100 * MIB, clock_now_us()), 0);
+    ck_assert_int_eq(reader_next(&reader), SOURCE_FAILED);
+    ck_assert_int_eq(reader.error.class, ERROR_CONFIG);
+    ck_assert_int_eq(pgconn_state(reader.tail), PGCONN_IDLE);
+}
+END_TEST
+
 /* Trouble. ------------------------------------------------------------------- */
 
 /* Over TCP: what is sent is acknowledged in 5 s, what is idle is probed. */
@@ -855,6 +980,11 @@ int main(void) {
     tcase_add_test(cases, null_empty_and_json_null_stay_three_things);
     tcase_add_test(cases, columns_come_in_the_forms_that_rows_are_made_of);
     tcase_add_test(cases, plans_made_for_an_empty_table_are_right_when_it_has_grown);
+    tcase_add_loop_test(cases, a_large_page_is_copied_and_says_the_same, 0, 2);
+    tcase_add_loop_test(cases, a_large_page_is_cut_and_goes_on, 0, 2);
+    tcase_add_loop_test(cases, a_large_page_that_fails_or_is_lost_says_so, 0, 2);
+    tcase_add_loop_test(cases, a_large_page_whose_connection_ends_is_lost, 0, 2);
+    tcase_add_loop_test(cases, a_large_page_of_a_table_that_is_dropped_fails, 0, 2);
     tcase_add_test(cases, a_dead_peer_is_noticed_by_the_sockets_own_timers);
     tcase_add_test(cases, a_connection_that_is_ended_is_lost);
     tcase_add_test(cases, a_table_that_is_dropped_fails_and_is_refused_at_the_next_look);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "flow/lease.h"
 #include "flow/view.h"
 
 #define ACK_TIMEOUT_US 500000
@@ -21,19 +22,24 @@ void daemon_init(struct daemon *d, struct postgres *pg, struct broker *broker, s
     d->confirms = NULL;
     d->late_count = d->renewals = d->reloads = d->reads = 0;
     d->stored[0] = d->save.previous[0] = d->save.text[0] = 0;
+    d->instance = 0;
+    d->lease = (struct postgres_lease){0};
     d->broken = NULL;
 }
 
 void daemon_start(struct daemon *d, int64_t now_us) {
     ASSERT(!d->running);
     d->options.seed = random_next(d->random) | 1;
+    d->instance++;
+    d->predecessor_gone = random_percent(d->random, 50);
+    d->look_us = now_us;
     int r = flow_new(&d->options, &d->flow);
     tail_start(&d->tail, &d->tail_options);
     if (r == 0)
         r = confirms_new(d->options.sink_in_flight, 4 * d->options.sink_in_flight, &d->confirms);
     ASSERT(r == 0);
     d->running = true;
-    d->finished = d->database_up = d->reading = false;
+    d->finished = d->database_up = d->reading = d->save_waits = d->extend_waits = false;
     d->tail_call = d->keep_call = CALL_NONE;
     flow_database_down(d->flow, now_us);
 }
@@ -59,8 +65,8 @@ void daemon_kill(struct daemon *d) {
 
 /* --- The database. -------------------------------------------------------- */
 
-void daemon_connect_database(struct daemon *d) {
-    if (d->database_up || d->keep_call != CALL_NONE)
+void daemon_connect_database(struct daemon *d, int64_t now_us) {
+    if (d->database_up || d->keep_call != CALL_NONE || now_us < d->look_us)
         return;
     d->keep_kind = KEEP_LOAD;
     d->keep_call = CALL_SENT;
@@ -69,7 +75,7 @@ void daemon_connect_database(struct daemon *d) {
 void daemon_lose_database(struct daemon *d, int64_t now_us) {
     leave_save(d);
     d->tail_call = d->keep_call = CALL_NONE;
-    d->database_up = d->reading = false;
+    d->database_up = d->reading = d->save_waits = d->extend_waits = false;
     flow_database_down(d->flow, now_us);
 }
 
@@ -81,14 +87,35 @@ bool daemon_execute_tail(struct daemon *d) {
     return true;
 }
 
-bool daemon_execute_keep(struct daemon *d, daemon_saver *saver, void *world) {
+/* Only a process that it has known can be known to be gone. */
+static bool owner_is_gone(const struct daemon *d) {
+    return d->predecessor_gone && d->lease.owner < d->instance;
+}
+
+bool daemon_execute_keep(struct daemon *d, int64_t now_us, daemon_saver *saver, void *world) {
     if (d->keep_call != CALL_SENT)
         return false;
-    if (d->keep_kind == KEEP_LOAD) {
+    int64_t until_us = now_us + d->options.lease_us;
+    switch (d->keep_kind) {
+    case KEEP_LOAD:
         postgres_copy_text(d->stored, d->pg->checkpoint);
         d->loaded = d->pg->gaps;
-    } else {
-        d->save_refused = !saver(world, &d->save);
+        d->lease = d->pg->lease;
+        d->refused = d->lease.until_us > now_us && !owner_is_gone(d) && d->lease.owner != d->instance;
+        break;
+    case KEEP_TAKE:
+        d->refused = !postgres_take(d->pg, d->stored, &d->lease, d->instance, owner_is_gone(d), now_us, until_us);
+        break;
+    case KEEP_CREATE:
+    case KEEP_SAVE:
+        d->refused = !saver(world, &d->save);
+        break;
+    case KEEP_EXTEND:
+        d->refused = !postgres_extend(d->pg, &d->lease, until_us);
+        break;
+    case KEEP_YIELD:
+        d->refused = !postgres_extend(d->pg, &d->lease, now_us);
+        break;
     }
     d->keep_call = CALL_EXECUTED;
     return true;
@@ -102,24 +129,51 @@ bool daemon_execute_late(struct daemon *d, daemon_saver *saver, void *world) {
     return true;
 }
 
+static void use_keep(struct daemon *d);
+
 bool daemon_fail_save(struct daemon *d, int64_t now_us) {
-    if (d->keep_call != CALL_SENT || d->keep_kind != KEEP_SAVE)
+    bool extends = d->keep_kind == KEEP_EXTEND;
+    if (d->keep_call != CALL_SENT || (!extends && d->keep_kind != KEEP_SAVE))
         return false;
     d->keep_call = CALL_NONE;
-    flow_save_failed(d->flow, now_us);
+    if (extends)
+        flow_not_extended(d->flow, now_us);
+    else
+        flow_save_failed(d->flow, now_us);
+    use_keep(d);
     return true;
 }
 
-static void send_save(struct daemon *d, enum daemon_keep kind) {
+static void send(struct daemon *d, enum daemon_keep kind) {
     ASSERT(d->keep_call == CALL_NONE);
     d->keep_kind = kind;
     d->keep_call = CALL_SENT;
-    postgres_copy_text(d->save.previous, d->stored);
 }
 
-static void create_checkpoint(struct daemon *d) {
+static void send_save(struct daemon *d, enum daemon_keep kind) {
+    postgres_copy_text(d->save.previous, d->stored);
+    d->save.lease = d->lease;
+    send(d, kind);
+}
+
+/* One statement at a time; the rest waits its turn. */
+static void use_keep(struct daemon *d) {
+    if (d->keep_call != CALL_NONE || !d->database_up)
+        return;
+    if (d->extend_waits) {
+        d->extend_waits = false;
+        send(d, KEEP_EXTEND);
+    } else if (d->save_waits) {
+        d->save_waits = false;
+        send_save(d, KEEP_SAVE);
+    }
+}
+
+static void create_checkpoint(struct daemon *d, int64_t now_us) {
     tail_print_beginning(&d->tail, d->save.text);
     d->save.changes.more.count = d->save.changes.gone.count = 0;
+    d->asked_us = now_us;
+    d->lease = (struct postgres_lease){.owner = d->instance, .epoch = 1};
     send_save(d, KEEP_CREATE);
 }
 
@@ -127,28 +181,63 @@ static void open_source(struct daemon *d, int64_t now_us) {
     tail_open(&d->tail, d->stored, &d->loaded, now_us);
     d->database_up = true;
     flow_database_up(d->flow, now_us, tail_mark(&d->tail));
+    flow_leased(d->flow, now_us, d->asked_us);
+}
+
+static void on_loaded(struct daemon *d, int64_t now_us) {
+    if (d->stored[0] == 0) {
+        create_checkpoint(d, now_us);
+    } else if (d->refused) {
+        d->look_us = now_us + d->options.lease_us / 20 + 1; /* stands by */
+    } else {
+        d->asked_us = now_us;
+        send(d, KEEP_TAKE);
+    }
+}
+
+static void on_saved(struct daemon *d, int64_t now_us) {
+    postgres_copy_text(d->stored, d->save.text);
+    tail_saved(&d->tail, d->save.mark);
+    flow_saved(d->flow, now_us);
+    tail_release(&d->tail, flow_oldest_target(d->flow));
+}
+
+static void on_done(struct daemon *d, int64_t now_us) {
+    switch (d->keep_kind) {
+    case KEEP_LOAD:
+        on_loaded(d, now_us);
+        return;
+    case KEEP_TAKE:
+        d->lease.owner = d->instance;
+        d->lease.epoch++;
+        open_source(d, now_us);
+        return;
+    case KEEP_CREATE:
+        postgres_copy_text(d->stored, d->save.text);
+        open_source(d, now_us);
+        return;
+    case KEEP_SAVE:
+        on_saved(d, now_us);
+        return;
+    case KEEP_EXTEND:
+        flow_extended(d->flow, now_us);
+        return;
+    case KEEP_YIELD:
+        flow_yielded(d->flow, now_us);
+        return;
+    }
 }
 
 bool daemon_take_keep(struct daemon *d, int64_t now_us) {
     if (d->keep_call != CALL_EXECUTED)
         return false;
     d->keep_call = CALL_NONE;
-    if (d->keep_kind == KEEP_LOAD && d->stored[0] == 0)
-        create_checkpoint(d);
-    else if (d->keep_kind == KEEP_LOAD)
-        open_source(d, now_us);
-    else if (d->save_refused) {
+    if (d->refused && d->keep_kind != KEEP_LOAD) {
         d->reloads++;
         daemon_lose_database(d, now_us); /* the row is another's, or has moved: load it */
     } else {
-        postgres_copy_text(d->stored, d->save.text);
-        if (d->keep_kind == KEEP_CREATE)
-            open_source(d, now_us);
-        else {
-            tail_saved(&d->tail, d->save.mark);
-            flow_saved(d->flow, now_us);
-            tail_release(&d->tail, flow_oldest_target(d->flow));
-        }
+        on_done(d, now_us);
+        use_keep(d);
     }
     return true;
 }
@@ -283,6 +372,8 @@ static void submit(struct daemon *d, const struct flow_want *want, int64_t now_u
     else if (random_percent(d->random, 1))
         flow_outcome(d->flow, now_us, want->token, FLOW_RETRY, NULL); /* hopeless for now, not taken */
     else {
+        if (d->pg->lease.owner != d->instance)
+            d->broken = "G12: nothing is handed to the broker while another instance may be active";
         confirms_publish(d->confirms, want->token, now_us);
         broker_publish(d->broker, row, want->destination);
     }
@@ -300,7 +391,7 @@ static void begin_read(struct daemon *d, const struct flow_want *want, int64_t n
     d->asked_bytes = want->bytes;
     d->got_events = 0;
     d->got_bytes = 0;
-    tail_want(&d->tail, want->events, want->bytes, now_us);
+    tail_want(&d->tail, want->events, want->bytes);
     next_statement(d, now_us);
 }
 
@@ -310,7 +401,8 @@ static void begin_save(struct daemon *d, const struct flow_want *want, int64_t n
         return;
     }
     d->save.mark = want->mark;
-    send_save(d, KEEP_SAVE);
+    d->save_waits = true;
+    use_keep(d);
 }
 
 static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_us) {
@@ -324,6 +416,13 @@ static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_
     case FLOW_WANT_SAVE:
         begin_save(d, want, now_us);
         break;
+    case FLOW_WANT_EXTEND:
+        d->extend_waits = true;
+        use_keep(d);
+        break;
+    case FLOW_WANT_YIELD:
+        send(d, KEEP_YIELD);
+        break;
     case FLOW_WANT_RENEW:
         renew_sink(d, now_us);
         break;
@@ -334,6 +433,10 @@ static void do_want(struct daemon *d, const struct flow_want *want, int64_t now_
 }
 
 void daemon_work(struct daemon *d, int64_t now_us, uint32_t wants) {
+    if (flow_is_fenced(d->flow, now_us)) {
+        d->reloads++;
+        daemon_lose_database(d, now_us);
+    }
     take_outcomes(d, now_us);
     if (confirms_deadline_us(d->confirms, ACK_TIMEOUT_US) <= now_us || !broker_has_room(d->broker))
         renew_sink(d, now_us);
@@ -351,5 +454,7 @@ void daemon_work(struct daemon *d, int64_t now_us, uint32_t wants) {
 
 int64_t daemon_deadline_us(const struct daemon *d) {
     int64_t flow_us = flow_deadline_us(d->flow), sink_us = confirms_deadline_us(d->confirms, ACK_TIMEOUT_US);
-    return flow_us < sink_us ? flow_us : sink_us;
+    int64_t due_us = flow_us < sink_us ? flow_us : sink_us;
+    bool stands_by = !d->database_up && d->keep_call == CALL_NONE;
+    return stands_by && d->look_us < due_us ? d->look_us : due_us;
 }

@@ -14,13 +14,14 @@
 
 /* A statement on one of the two connections. */
 enum daemon_call { CALL_NONE, CALL_SENT, CALL_EXECUTED };
-enum daemon_keep { KEEP_LOAD, KEEP_CREATE, KEEP_SAVE };
+enum daemon_keep { KEEP_LOAD, KEEP_TAKE, KEEP_CREATE, KEEP_SAVE, KEEP_EXTEND, KEEP_YIELD };
 
 /* A save that a daemon had sent when it or its connection died. */
 struct daemon_save {
     char previous[POSTGRES_TEXT_MAX], text[POSTGRES_TEXT_MAX];
     struct postgres_changes changes;
     struct flow_mark mark;
+    struct postgres_lease lease; /* whose it must be */
 };
 
 struct daemon {
@@ -32,6 +33,8 @@ struct daemon {
     bool mended; /* rules and rows are in order now */
 
     bool running;
+    uint32_t instance;     /* each start is another one */
+    bool predecessor_gone; /* it knows that the one before is dead */
     struct flow *flow;
     struct tail tail;
     struct confirms *confirms;
@@ -47,14 +50,18 @@ struct daemon {
     uint32_t got_events;
     char stored[POSTGRES_TEXT_MAX]; /* what stands in the row, as far as it knows */
     struct postgres_gaps loaded;    /* what stood beside it */
-    bool save_refused;
+    struct postgres_lease lease;    /* likewise */
+    int64_t asked_us;               /* since when the lease that is asked for counts */
+    int64_t look_us;                /* standing by: when it looks again */
+    bool refused;
+    bool save_waits, extend_waits; /* until keep is free */
     struct daemon_save save;
     struct daemon_save late[DAEMON_LATE_MAX];
     uint32_t late_count;
 
     bool finished;
     uint32_t renewals; /* of the sink's connection, by itself */
-    uint32_t reloads;  /* because a save was refused */
+    uint32_t reloads;  /* because a save was refused, or the lease may have run out */
     const char *broken; /* something it must never do */
 };
 
@@ -63,7 +70,7 @@ void daemon_start(struct daemon *d, int64_t now_us);
 /* kill -9, at whatever it was doing. */
 void daemon_kill(struct daemon *d);
 
-void daemon_connect_database(struct daemon *d);
+void daemon_connect_database(struct daemon *d, int64_t now_us);
 void daemon_lose_database(struct daemon *d, int64_t now_us);
 void daemon_connect_sink(struct daemon *d, int64_t now_us);
 void daemon_lose_sink(struct daemon *d, int64_t now_us);
@@ -71,7 +78,7 @@ void daemon_lose_sink(struct daemon *d, int64_t now_us);
 /* The server executes what was sent; false: nothing was. A save goes through *save. */
 typedef bool daemon_saver(void *world, const struct daemon_save *save);
 bool daemon_execute_tail(struct daemon *d);
-bool daemon_execute_keep(struct daemon *d, daemon_saver *saver, void *world);
+bool daemon_execute_keep(struct daemon *d, int64_t now_us, daemon_saver *saver, void *world);
 bool daemon_execute_late(struct daemon *d, daemon_saver *saver, void *world);
 /* The server refuses a save for a reason of its own. */
 bool daemon_fail_save(struct daemon *d, int64_t now_us);

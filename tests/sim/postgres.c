@@ -24,6 +24,7 @@ void postgres_init(struct postgres *pg) {
     pg->renames = false;
     pg->gaps.count = 0;
     pg->checkpoint[0] = 0;
+    pg->lease = (struct postgres_lease){0};
 }
 
 /* --- Writers. ------------------------------------------------------------ */
@@ -418,17 +419,46 @@ void postgres_execute_gaps(const struct postgres *pg, const struct gaps_statemen
 
 /* --- The checkpoint row. -------------------------------------------------- */
 
-bool postgres_save(struct postgres *pg, const char *previous, const char *text) {
-    if (strcmp(pg->checkpoint, previous) != 0)
-        return false;
-    postgres_copy_text(pg->checkpoint, text);
-    /* It is a transaction too; its commit takes all before it to disk. */
+/* It is a transaction too; its commit takes all before it to disk. */
+static void write_checkpoint(struct postgres *pg) {
     uint64_t xid = pg->next_xid++;
     complete(pg, xid);
     pg->log++;
     postgres_flush(pg);
     if (xid >= pg->durable_next_xid)
         pg->durable_next_xid = xid + 1;
+}
+
+static bool is_lease_of(const struct postgres *pg, const struct postgres_lease *lease) {
+    return pg->lease.owner == lease->owner && pg->lease.epoch == lease->epoch;
+}
+
+bool postgres_take(struct postgres *pg, const char *previous, const struct postgres_lease *loaded, uint32_t owner,
+                   bool gone, int64_t now_us, int64_t until_us) {
+    if (strcmp(pg->checkpoint, previous) != 0 || !is_lease_of(pg, loaded))
+        return false;
+    if (pg->lease.owner != owner && !gone && pg->lease.until_us > now_us)
+        return false;
+    pg->lease = (struct postgres_lease){owner, loaded->epoch + 1, until_us};
+    write_checkpoint(pg);
+    return true;
+}
+
+bool postgres_extend(struct postgres *pg, const struct postgres_lease *lease, int64_t until_us) {
+    if (!is_lease_of(pg, lease))
+        return false;
+    pg->lease.until_us = until_us;
+    write_checkpoint(pg);
+    return true;
+}
+
+bool postgres_save(struct postgres *pg, const char *previous, const char *text, const struct postgres_lease *lease,
+                   int64_t until_us) {
+    if (strcmp(pg->checkpoint, previous) != 0 || (previous[0] && !is_lease_of(pg, lease)))
+        return false;
+    postgres_copy_text(pg->checkpoint, text);
+    pg->lease = (struct postgres_lease){lease->owner, lease->epoch, until_us};
+    write_checkpoint(pg);
     return true;
 }
 

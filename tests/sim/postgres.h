@@ -81,6 +81,13 @@ struct postgres_changes {
     struct postgres_gaps more, gone;
 };
 
+/* Who may save, and until when nobody else may become the one. */
+struct postgres_lease {
+    uint32_t owner; /* an instance; 0: none */
+    uint32_t epoch;
+    int64_t until_us;
+};
+
 struct postgres {
     struct postgres_row rows[POSTGRES_ROWS_MAX];
     uint32_t row_count;
@@ -92,6 +99,7 @@ struct postgres {
     bool renames; /* PREPARE renames the holder at once (older minor releases) */
     struct postgres_gaps gaps;
     char checkpoint[POSTGRES_TEXT_MAX]; /* the cursor's text; "": no row */
+    struct postgres_lease lease;        /* beside it */
 };
 
 /* Asserts that it fits; both have POSTGRES_TEXT_MAX bytes. */
@@ -142,8 +150,14 @@ struct postgres_result {
 void postgres_execute_gaps(const struct postgres *pg, const struct gaps_statement *statement, struct postgres_result *ret_result);
 void postgres_execute(struct postgres *pg, const struct plan_statement *statement, struct postgres_result *ret_result);
 
-/* UPDATE … WHERE cursor = previous, synchronous; false: refused. "": INSERT of the first row. */
-bool postgres_save(struct postgres *pg, const char *previous, const char *text);
+/* UPDATE … WHERE cursor = previous, owner and epoch as in `lease`, synchronous; false: refused. "": INSERT of the first row. */
+bool postgres_save(struct postgres *pg, const char *previous, const char *text, const struct postgres_lease *lease,
+                   int64_t until_us);
+/* The same cursor and lease as they were loaded, and the lease has run out, or its owner is known to be gone. */
+bool postgres_take(struct postgres *pg, const char *previous, const struct postgres_lease *loaded, uint32_t owner,
+                   bool gone, int64_t now_us, int64_t until_us);
+/* Also to a moment that has passed: given back. */
+bool postgres_extend(struct postgres *pg, const struct postgres_lease *lease, int64_t until_us);
 
 /* In the same transaction. */
 void postgres_change_gaps(struct postgres *pg, const struct postgres_changes *changes);

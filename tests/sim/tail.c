@@ -121,9 +121,9 @@ void tail_release(struct tail *t, uint64_t oldest_target) {
 
 /* Reading. ------------------------------------------------------------------ */
 
-void tail_want(struct tail *t, uint32_t events, uint64_t bytes, int64_t now_us) {
+void tail_want(struct tail *t, uint32_t events, uint64_t bytes) {
     if (by_gaps(t))
-        gaps_want(t->gaps, events, bytes, now_us);
+        gaps_want(t->gaps, events, bytes);
     else
         plan_want(t->plan, events, bytes);
 }

@@ -31,7 +31,7 @@ void tail_print_beginning(const struct tail *t, char text[POSTGRES_TEXT_MAX]);
 /* From what a load has brought. */
 void tail_open(struct tail *t, const char *text, const struct postgres_gaps *gaps, int64_t now_us);
 
-void tail_want(struct tail *t, uint32_t events, uint64_t bytes, int64_t now_us);
+void tail_want(struct tail *t, uint32_t events, uint64_t bytes);
 /* true: a statement is to be sent. */
 bool tail_next(struct tail *t, int64_t now_us);
 /* The server executes it. */

@@ -136,7 +136,7 @@ static bool save(void *world, const struct daemon_save *save) {
         postgres_read_place(w->pg.checkpoint, &w->pg.gaps, &before);
         was = &before;
     }
-    bool saved = postgres_save(&w->pg, save->previous, save->text);
+    bool saved = postgres_save(&w->pg, save->previous, save->text, &save->lease, w->now_us + w->daemon.options.lease_us);
     note(w, "checkpoint %s%s", saved ? "saved: " : "refused: ", save->text);
     if (!saved)
         return false;
@@ -203,7 +203,7 @@ static void go_its_way(struct world *w, enum world_action action) {
     if (action == ACT_EXECUTE_TAIL && daemon_execute_tail(d))
         note(w, "tail statement '%s' executed: %u rows, %u holders", tail_asked(&d->tail), d->tail.result.row_count,
              d->tail_options.mode == SOURCE_MODE_GAPS ? d->tail.result.holder_count : 0);
-    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, save, w) && !w->calm && random_percent(&w->luck, 40))
+    if (action == ACT_EXECUTE_KEEP && daemon_execute_keep(d, w->now_us, save, w) && !w->calm && random_percent(&w->luck, 40))
         daemon_execute_late(d, save, w);
     if (action == ACT_TAKE_TAIL)
         daemon_take_tail(d, w->now_us, random_between(&w->luck, 1, 8));
@@ -214,7 +214,7 @@ static void go_its_way(struct world *w, enum world_action action) {
     if (action == ACT_BROKER_ANSWER && !w->broker.stalled)
         broker_answer(&w->broker, d->confirms, &w->luck);
     if (action == ACT_CONNECT_DATABASE)
-        daemon_connect_database(d);
+        daemon_connect_database(d, w->now_us);
     if (action == ACT_CONNECT_SINK)
         daemon_connect_sink(d, w->now_us);
     if (action == ACT_WAKE)
@@ -232,6 +232,21 @@ static void skip(struct world *w) {
     w->skipped[row] = true;
     note(w, "row %u is skipped by an operator", row);
     flow_skip(d->flow, w->now_us);
+}
+
+#define RIVAL UINT32_MAX
+
+/* It delivers nothing, so it moves nothing; but it may, from now on. */
+static void compete(struct world *w) {
+    struct postgres *pg = &w->pg;
+    int64_t until_us = w->now_us + random_between(&w->luck, 1, (uint32_t)w->daemon.options.lease_us);
+    if (pg->checkpoint[0] == 0)
+        return;
+    struct postgres_lease lease = pg->lease;
+    if (lease.owner == RIVAL && random_percent(&w->luck, 50))
+        postgres_extend(pg, &lease, w->now_us);
+    else if (postgres_take(pg, pg->checkpoint, &lease, RIVAL, false, w->now_us, until_us))
+        fail(w, "another instance takes the lease");
 }
 
 static void break_something(struct world *w, enum world_action action) {
@@ -284,6 +299,8 @@ static void act(struct world *w, enum world_action action) {
         crash_database(w);
     else if (action == ACT_STALL)
         w->broker.stalled = !w->broker.stalled;
+    else if (action == ACT_RIVAL)
+        compete(w);
     else if (action == ACT_ROUND)
         go_round(w);
     else if (!w->daemon.running)
@@ -314,7 +331,7 @@ static void set_weights(struct world *w, uint64_t left_out) {
         [ACT_FLUSH] = 2, [ACT_EXECUTE_TAIL] = 20, [ACT_EXECUTE_KEEP] = 20, [ACT_TAKE_TAIL] = 20,
         [ACT_TAKE_KEEP] = 20, [ACT_BROKER_TAKE] = 20, [ACT_BROKER_ANSWER] = 20, [ACT_WAIT] = 15,
         [ACT_START] = 10, [ACT_CONNECT_DATABASE] = 10, [ACT_CONNECT_SINK] = 10, [ACT_WAKE] = 2,
-        [ACT_ROUND] = 20, [ACT_LATE_SAVE] = 2, [ACT_LATE_MESSAGE] = 2, [ACT_FAIL_SAVE] = 2,
+        [ACT_ROUND] = 20, [ACT_LATE_SAVE] = 2, [ACT_LATE_MESSAGE] = 2, [ACT_FAIL_SAVE] = 2, [ACT_RIVAL] = 3,
         [ACT_LOSE_DATABASE] = 3, [ACT_CRASH_DATABASE] = 3, [ACT_LOSE_SINK] = 3, [ACT_STALL] = 2, [ACT_KILL] = 3,
         [ACT_STOP] = 2, [ACT_PAUSE] = 1, [ACT_SKIP] = 2,
     };
@@ -346,6 +363,7 @@ static void set_options(struct world *w) {
         .poll_max_us = 16000,
         .save_interval_us = random_percent(r, 50) ? 1000 : 20000,
         .ghost_timeout_us = 500000,
+        .lease_us = random_percent(r, 50) ? 2000000 : random_between(r, 20000, 200000),
     };
     w->insert_hold = sometimes(w, 10);
     w->insert_filtered = sometimes(w, 30);

@@ -38,6 +38,7 @@ enum world_action {
     ACT_LATE_SAVE,
     ACT_LATE_MESSAGE,
     ACT_FAIL_SAVE,
+    ACT_RIVAL, /* another instance takes the lease if it can, or gives it back */
     ACT_LOSE_DATABASE,
     ACT_CRASH_DATABASE,
     ACT_LOSE_SINK,

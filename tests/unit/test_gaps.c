@@ -35,7 +35,7 @@ static void teardown(void) {
 
 static void want(void) {
     now_us += 100 * MS;
-    gaps_want(gaps, 1000, 1 << 20, now_us);
+    gaps_want(gaps, 1000, 1 << 20);
 }
 
 static void expect(enum gaps_kind kind) {
@@ -242,7 +242,7 @@ END_TEST
 START_TEST(a_row_that_does_not_fit_is_read_again_and_its_gap_is_none_yet) {
     open_at(AT_TEN);
     now_us += 100 * MS;
-    gaps_want(gaps, 10, 4000, now_us);
+    gaps_want(gaps, 10, 4000);
     begin_page(INT64_MAX);
     ck_assert(row(11));
     ck_assert(!row_of(15, 5000));
@@ -258,7 +258,7 @@ END_TEST
 START_TEST(rows_of_one_position_go_together) {
     open_at(AT_TEN);
     now_us += 100 * MS;
-    gaps_want(gaps, 1, 1 << 20, now_us);
+    gaps_want(gaps, 1, 1 << 20);
     expect(GAPS_PAGE);
     ck_assert_uint_eq(asked.limit, 1);
     end();
@@ -328,20 +328,20 @@ START_TEST(the_row_of_a_holder_that_has_just_ended_is_not_missed) {
 }
 END_TEST
 
-START_TEST(a_page_that_was_cut_before_the_gap_proves_nothing) {
+START_TEST(a_page_that_was_cut_proves_nothing_behind_its_row) {
     open_at(AT_TEN);
     want();
     PAGE(INT64_C(20), INT64_C(22));
     list(NULL);
     expect_end();
     now_us += 100 * MS;
-    gaps_want(gaps, 10, 4000, now_us);
+    gaps_want(gaps, 10, 4000);
     begin_page(INT64_MAX);
     ck_assert(row(11));
     ck_assert(!row_of(15, 5000)); /* what stands behind it was not seen */
     end();
-    expect_gaps("12-19 21");
-    ck_assert_uint_eq(view().dead, 0);
+    expect_gaps("15-19 21");
+    ck_assert_uint_eq(view().dead, 1);
 }
 END_TEST
 
@@ -480,6 +480,31 @@ START_TEST(lists_are_made_at_a_slower_pace_when_nothing_is_new) {
     }
     ck_assert_int_ge(lists, 15); /* ten seconds, of which the first is fast */
     ck_assert_int_le(lists, 25);
+}
+END_TEST
+
+START_TEST(gaps_that_are_not_drawn_yet_ask_for_no_list) {
+    open_at(AT_TEN);
+    want();
+    begin_page(10);
+    for (int64_t i = 0; i < 2 * GAPS_LIST_SOON; i++)
+        ck_assert(row(12 + 2 * i)); /* somebody has chosen them */
+    end();
+    expect_end();
+    now_us += 10 * GAPS_LIST_SLOW_US;
+    want();
+    begin_page(10);
+    end();
+    expect_end();
+    want();
+    begin_page(11);
+    end();
+    list("3/1", NULL);
+    expect_end();
+    want();
+    begin_page(11);
+    end();
+    expect_end();
 }
 END_TEST
 
@@ -657,6 +682,93 @@ START_TEST(when_nothing_is_read_beyond_gaps_are_proven_all_the_same) {
 }
 END_TEST
 
+/* As many as a cursor can hold: 1-9, 20, 30, … */
+static void open_all_that_fit(void) {
+    struct cursor_gaps at = {.position = INT64_C(10000000)};
+    ck_assert_int_eq(ranges_add(&at.open, (struct range){1, 9}), 0);
+    for (int64_t i = 1; i < CURSOR_OPEN_MAX; i++)
+        ck_assert_int_eq(ranges_add(&at.open, (struct range){10 + 10 * i, 10 + 10 * i}), 0);
+    ck_assert_int_eq(gaps_open(gaps, &at, now_us), 0);
+    cursor_gaps_done(&at);
+}
+
+START_TEST(when_the_cursor_is_full_what_makes_no_gap_more_is_taken_all_the_same) {
+    open_all_that_fit();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(row(1));  /* the end of a gap */
+    ck_assert(!row(5)); /* inside of 2-9: one more */
+    end();
+    list("3/1", NULL);
+    expect_end();
+    ck_assert(view().full);
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(row(9));
+    ck_assert(row(20)); /* all of a gap: there is room now */
+    end();
+    list("3/1", NULL);
+    expect_end();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(row(5));
+    end();
+    ck_assert(!view().full);
+    ck_assert_uint_eq(view().live, CURSOR_OPEN_MAX);
+    ck_assert_ptr_null(gaps_broken(gaps));
+}
+END_TEST
+
+START_TEST(a_row_without_room_proves_what_lies_before_it) {
+    make(0, 100000);
+    open_all_that_fit();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(!row(5));
+    end();
+    list(NULL);
+    expect_end();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(!row(5)); /* 1 to 4 are not there, and nobody is left who could fill them */
+    end();
+    finish();
+    want();
+    begin_page(INT64_MAX);
+    ck_assert(row(5));
+    end();
+    finish();
+    ck_assert_uint_eq(view().live, 0); /* what lies behind 5 is proven by this page */
+}
+END_TEST
+
+START_TEST(what_marks_still_need_has_a_maximum) {
+    make(0, 100000);
+    open_at(AT_TEN);
+    int64_t position = 10;
+    size_t reads = 0;
+    for (bool reads_on = true; reads_on; reads++) {
+        ck_assert_uint_lt(reads, 1000);
+        want();
+        reads_on = false;
+        while (gaps_next(gaps, now_us, &asked) == 0) {
+            reads_on |= asked.kind == GAPS_PAGE;
+            if (asked.kind == GAPS_PAGE)
+                gaps_drawn(gaps, INT64_MAX);
+            for (int i = 0; asked.kind == GAPS_PAGE && i < 500; i++)
+                ck_assert(row(position += 2));
+            end();
+        }
+    }
+    ck_assert_uint_ge(gaps_set(gaps)->gone.count, GAPS_GONE_MAX);
+    ck_assert_uint_le(gaps_set(gaps)->gone.count, GAPS_GONE_MAX + 1000);
+    ck_assert(!gaps_caught_up(gaps));
+    gaps_release(gaps, gaps_mark(gaps).version); /* saved */
+    read_rows(position + 2, position + 2);
+    ck_assert_int_eq(gaps_mark(gaps).position, position + 2);
+}
+END_TEST
+
 /* Places. ------------------------------------------------------------------- */
 
 START_TEST(each_mark_has_its_own_gaps) {
@@ -813,7 +925,8 @@ START_TEST(running_out_of_memory_is_an_ordinary_result) {
         int r = gaps_new(&options, &some);
         int64_t us = now_us, position = 0;
         for (int i = 0; r == 0 && i < 40; i++) {
-            gaps_want(some, 100, 1 << 20, us += 100 * MS);
+            us += 100 * MS;
+            gaps_want(some, 100, 1 << 20);
             while (r == 0 && (r = gaps_next(some, us, &statement)) == 0) {
                 if (statement.kind == GAPS_PAGE)
                     gaps_drawn(some, INT64_MAX);
@@ -851,7 +964,7 @@ int main(void) {
     tcase_add_test(cases, a_gap_is_dead_when_nobody_held_a_lock_and_it_is_still_missing);
     tcase_add_test(cases, a_gap_lives_as_long_as_a_holder_of_its_list);
     tcase_add_test(cases, the_row_of_a_holder_that_has_just_ended_is_not_missed);
-    tcase_add_test(cases, a_page_that_was_cut_before_the_gap_proves_nothing);
+    tcase_add_test(cases, a_page_that_was_cut_proves_nothing_behind_its_row);
     tcase_add_test(cases, a_gap_seen_after_the_list_waits_for_the_next);
     tcase_add_test(cases, the_parts_of_a_gap_keep_its_proof);
     tcase_add_test(cases, a_prepared_transaction_holds_its_gap_whatever_it_is_called);
@@ -859,6 +972,7 @@ int main(void) {
     tcase_add_test(cases, a_position_that_the_sequence_has_not_reached_is_not_dead);
     tcase_add_test(cases, nothing_is_listed_while_there_is_no_gap);
     tcase_add_test(cases, lists_are_made_at_a_slower_pace_when_nothing_is_new);
+    tcase_add_test(cases, gaps_that_are_not_drawn_yet_ask_for_no_list);
     tcase_add_test(cases, a_dead_gap_is_looked_at_until_its_time_is_over_and_once_more);
     tcase_add_test(cases, a_row_in_a_dead_gap_is_delivered_and_the_rest_stays);
     tcase_add_test(cases, several_rows_in_one_dead_gap_are_delivered);
@@ -867,6 +981,9 @@ int main(void) {
     tcase_add_test(cases, dead_gaps_go_first_and_are_counted);
     tcase_add_test(cases, when_live_ones_alone_are_too_many_nothing_is_read_beyond);
     tcase_add_test(cases, when_nothing_is_read_beyond_gaps_are_proven_all_the_same);
+    tcase_add_test(cases, when_the_cursor_is_full_what_makes_no_gap_more_is_taken_all_the_same);
+    tcase_add_test(cases, a_row_without_room_proves_what_lies_before_it);
+    tcase_add_test(cases, what_marks_still_need_has_a_maximum);
     tcase_add_test(cases, each_mark_has_its_own_gaps);
     tcase_add_test(cases, a_change_beside_the_cursor_changes_the_cursor);
     tcase_add_test(cases, what_is_stored_of_dead_gaps_follows_the_saved_mark);

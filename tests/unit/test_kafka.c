@@ -2,7 +2,10 @@
 #include "unit/unit.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "unit/fail_alloc.h"
@@ -117,6 +120,19 @@ static int submit_to(const char *topic) {
     return result;
 }
 
+/* It takes connections and says nothing. */
+static int listen_silently(int *ret_port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, len), 0);
+    ck_assert_int_eq(listen(fd, 10), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
 START_TEST(no_topic_can_have_that_name) {
     open_drive_for_one();
     ck_assert_int_eq(submit_to("to pic"), SINK_E_REJECTED);
@@ -135,6 +151,61 @@ START_TEST(a_missing_topic_is_tried_again_and_harms_no_other) {
     ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
     rig_until(&drive.rig, rig_all_answered, 10, "answered");
     ck_assert_uint_eq(drive.rig.by_kind[SINK_CONFIRMED], 1);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+/* Tries until `words` are said about it. */
+static void refused_with(const char *topic, const char *words) {
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    do {
+        ck_assert_int_lt(clock_now_us(), deadline_us);
+        rig_turn(&drive.rig, clock_now_us() + 20 * CLOCK_US_PER_MS);
+        ck_assert_int_eq(submit_to(topic), SINK_E_RETRY);
+        ck_assert_ptr_nonnull(strstr(drive.rig.refusal.text, topic));
+    } while (!strstr(drive.rig.refusal.text, words));
+}
+
+static void the_other_topic_goes_on(void) {
+    ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
+    rig_until(&drive.rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(drive.rig.by_kind[SINK_CONFIRMED], drive.rig.accepted);
+}
+
+START_TEST(a_topic_whose_look_hangs_holds_no_other) {
+    int port;
+    int silent = listen_silently(&port);
+    char server[32];
+    snprintf(server, sizeof server, "127.0.0.1:%d", port);
+    open_drive_for_one();
+    the_other_topic_goes_on();
+    kafka.properties[0].value.value = server; /* for what connects from now on */
+    int64_t begin_us = clock_now_us();
+    ck_assert_int_eq(submit_to("new"), SINK_E_RETRY);
+    ck_assert_int_lt(clock_now_us() - begin_us, 3 * CLOCK_US_PER_S); /* far less than a look takes */
+    ck_assert_ptr_nonnull(strstr(drive.rig.refusal.text, "topic new"));
+    ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_RETRY); /* without any further wait */
+    the_other_topic_goes_on();
+    kafka_drive_close(&drive);
+    close(silent);
+}
+END_TEST
+
+START_TEST(a_topic_whose_looks_fail_holds_no_other_and_the_reason_is_said) {
+    char good[256], bad[] = "127.0.0.1:1";
+    open_drive_for_one();
+    the_other_topic_goes_on();
+    snprintf(good, sizeof good, "%s", kafka.properties[0].value.value);
+    kafka.properties[0].value.value = bad;
+    refused_with("new", bad);
+    ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_RETRY);
+    the_other_topic_goes_on();
+    kafka.properties[0].value.value = good;
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    while (submit_to("new") != 0) {
+        ck_assert_int_lt(clock_now_us(), deadline_us);
+        rig_turn(&drive.rig, clock_now_us() + 20 * CLOCK_US_PER_MS);
+    }
     kafka_drive_close(&drive);
 }
 END_TEST
@@ -235,11 +306,23 @@ static void answer_all_but(uint64_t open) {
     }
 }
 
+/* As a forwarder does: a machine that is busy may take longer for a partition's first confirm than everything waits for it,
+ * and that wait has become shorter by one that was in vain. */
+static void submit_again_and_again(void) {
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    int result;
+    while ((result = submit_to(KAFKA_RIG_TOPIC)) == SINK_E_RETRY) {
+        ck_assert_int_lt(clock_now_us(), deadline_us);
+        rig_turn(&drive.rig, clock_now_us() + 20 * CLOCK_US_PER_MS);
+    }
+    ck_assert_int_eq(result, 0);
+}
+
 /* More than any number in flight, to the other partitions. */
 static void others_go_on(uint64_t open) {
     for (int i = 0; i < 1000; i++) {
         kafka.own.partition = 1 + i % 3;
-        ck_assert_int_eq(submit_to(KAFKA_RIG_TOPIC), 0);
+        submit_again_and_again();
     }
     answer_all_but(open);
     ck_assert_uint_ge(drive.rig.by_kind[SINK_CONFIRMED], 1000);
@@ -449,6 +532,32 @@ static void publish_until_blocked(struct kafka_drive *d) {
     }
 }
 
+static bool is_not_blocked(const struct rig *r) {
+    struct sink_view view;
+    r->sink->kind->view(r->sink, &view);
+    return view.connected && !view.blocked;
+}
+
+/* Two in a batch that is refused, which don't come again: somebody has mended the rows, or the window was forgotten. */
+START_TEST(a_search_is_shown_while_it_goes_on_and_not_while_nothing_is_under_way) {
+    struct rig *r = &drive.rig;
+    kafka_rig_set(&kafka, "linger.ms", "10");
+    kafka.own.partition = 1;
+    open_drive_for_one();
+    publish_one(r);
+    rd_kafka_mock_push_request_errors(kafka.mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    rig_publish(r, 2);
+    rig_until(r, is_blocked, 10, "blocked");
+    struct sink_view view;
+    r->sink->kind->view(r->sink, &view);
+    ck_assert_ptr_nonnull(strstr(view.blocked_reason, "looking for the message"));
+    ck_assert_ptr_nonnull(view.blocked_ends);
+    rig_until(r, is_not_blocked, 10, "unblocked");
+    ck_assert_uint_eq(r->by_kind[SINK_LOST], 2);
+    kafka_drive_close(&drive);
+}
+END_TEST
+
 START_TEST(a_broker_that_is_away_is_a_stall_and_then_it_goes_on) {
     kafka.options.ack_timeout_us = 300000;
     kafka_drive_open(&drive, &kafka, 500, 5);
@@ -478,6 +587,45 @@ START_TEST(a_broker_that_goes_away_while_nothing_is_under_way_is_noticed) {
     ck_assert_ptr_nonnull(view.down_reason);
     rd_kafka_mock_broker_set_up(kafka.mock, 1);
     rig_until(&drive.rig, rig_connected, 30, "connected");
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+/* As after connections.max.idle.ms of the broker: the sink lives in a later time than the library. */
+START_TEST(an_idle_connection_that_is_closed_is_no_outage) {
+    kafka_drive_open(&drive, &kafka, 1, 1);
+    rd_kafka_mock_broker_set_down(kafka.mock, 1);
+    rd_kafka_mock_broker_set_up(kafka.mock, 1);
+    struct pollfd fds[SINK_POLL_MAX];
+    const struct sink_kind *kind = drive.rig.sink->kind;
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    while (reconnects() == 0) {
+        ck_assert_int_lt(clock_now_us(), deadline_us);
+        poll(fds, (nfds_t)kind->poll(drive.rig.sink, fds), 10);
+        kind->work(drive.rig.sink, clock_now_us() + 100 * CLOCK_US_PER_S);
+        ck_assert(rig_connected(&drive.rig));
+    }
+    kafka_drive_close(&drive);
+}
+END_TEST
+
+/* Two in one batch that is refused: a new instance has to find out which one it was, and the broker is away. */
+START_TEST(an_outage_while_the_instance_is_made_anew_is_said) {
+    char bad[] = "127.0.0.1:1";
+    kafka_rig_set(&kafka, "linger.ms", "10");
+    kafka_drive_open(&drive, &kafka, 1000, 1);
+    warm_up(&drive);
+    kafka.properties[0].value.value = bad;
+    rd_kafka_mock_push_request_errors(kafka.mock, KAFKA_RIG_PRODUCE, 1, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE);
+    int64_t deadline_us = clock_now_us() + 20 * CLOCK_US_PER_S;
+    while (rig_connected(&drive.rig)) {
+        ck_assert_int_lt(clock_now_us(), deadline_us);
+        kafka_drive_turn(&drive);
+    }
+    struct sink_view view;
+    drive.rig.sink->kind->view(drive.rig.sink, &view);
+    ck_assert_ptr_nonnull(strstr(view.down_reason, bad));
+    ck_assert_int_eq(rig_submit(&drive.rig), SINK_E_DOWN);
     kafka_drive_close(&drive);
 }
 END_TEST
@@ -603,6 +751,8 @@ int main(void) {
     tcase_add_test(cases, the_key_is_the_destinations_else_partitionkey_else_streamid);
     tcase_add_test(cases, no_topic_can_have_that_name);
     tcase_add_test(cases, a_missing_topic_is_tried_again_and_harms_no_other);
+    tcase_add_test(cases, a_topic_whose_look_hangs_holds_no_other);
+    tcase_add_test(cases, a_topic_whose_looks_fail_holds_no_other_and_the_reason_is_said);
     tcase_add_test(cases, a_partition_that_is_not_there_is_tried_again);
     tcase_add_test(cases, keys_stay_in_order_with_many_in_flight);
     tcase_add_loop_test(cases, errors_that_pass_lose_nothing_and_reorder_nothing, 0, (int)ARRAY_LENGTH(passing));
@@ -615,8 +765,11 @@ int main(void) {
     tcase_add_test(cases, what_fails_in_a_batch_of_its_own_is_rejected_at_once);
     tcase_add_test(cases, of_a_batch_that_is_refused_exactly_the_one_that_fails_alone_is_rejected);
     tcase_add_loop_test(cases, a_fatal_error_makes_a_new_instance_and_everything_goes_again, 0, (int)ARRAY_LENGTH(fatal));
+    tcase_add_test(cases, a_search_is_shown_while_it_goes_on_and_not_while_nothing_is_under_way);
     tcase_add_test(cases, a_broker_that_is_away_is_a_stall_and_then_it_goes_on);
     tcase_add_test(cases, a_broker_that_goes_away_while_nothing_is_under_way_is_noticed);
+    tcase_add_test(cases, an_idle_connection_that_is_closed_is_no_outage);
+    tcase_add_test(cases, an_outage_while_the_instance_is_made_anew_is_said);
     tcase_add_test(cases, without_a_broker_it_says_why_and_comes_up_when_there_is_one);
     tcase_add_test(cases, a_broker_that_is_far_is_reached);
     tcase_add_loop_test(cases, close_and_renew_do_not_wait_for_a_broker_that_hangs, 0, 2);

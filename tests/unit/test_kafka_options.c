@@ -380,7 +380,6 @@ START_TEST(a_producer_waits_for_all_replicas_and_gives_nothing_up) {
     expect(conf, "enable.idempotence", "true");
     expect(conf, "enable.gapless.guarantee", "true");
     expect(conf, "message.timeout.ms", "0");
-    expect(conf, "partitioner", "murmur2_random");
     expect(conf, "allow.auto.create.topics", "false");
     expect(conf, "log.queue", "true");
     expect(conf, "linger.ms", "0");

@@ -1,6 +1,8 @@
 /* test_kafka_producer: what one instance of librdkafka's producer says, and what of it may be heard */
 #include "unit/unit.h"
 
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,6 +115,41 @@ START_TEST(the_command_that_gets_a_ticket_is_heard_by_nobody) {
 }
 END_TEST
 
+/* Greeting. -------------------------------------------------------------- */
+
+static uint32_t take_errors(struct kafka_producer *p) {
+    uint32_t errors = 0;
+    rd_kafka_event_t *event;
+    while ((event = kafka_producer_event(p))) {
+        errors += rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR;
+        rd_kafka_event_destroy(event);
+    }
+    return errors;
+}
+
+/* Whether its first attempt fails before the broker is up is up to the library's threads: so several. */
+static void greet_one_that_came_early(rd_kafka_mock_cluster_t *mock) {
+    struct error error;
+    rd_kafka_mock_broker_set_down(mock, 1);
+    struct kafka_producer *p = open_producer((const struct pair[]){
+        {"bootstrap.servers", rd_kafka_mock_cluster_bootstraps(mock)}, {"reconnect.backoff.ms", "10"}, {NULL, NULL}});
+    (void)poll(&(struct pollfd){.fd = kafka_producer_fd(p), .events = POLLIN}, 1, 50);
+    rd_kafka_mock_broker_set_up(mock, 1);
+    ck_assert_int_eq(kafka_producer_greet(p, 20 * CLOCK_US_PER_S, &error), 0);
+    ck_assert_uint_eq(take_errors(p), 0);
+    kafka_producer_free(p);
+}
+
+START_TEST(what_went_wrong_before_a_broker_answered_is_not_heard_any_more) {
+    rd_kafka_t *host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
+    rd_kafka_mock_cluster_t *mock = rd_kafka_mock_cluster_new(host, 1);
+    for (int i = 0; i < 10; i++)
+        greet_one_that_came_early(mock);
+    rd_kafka_mock_cluster_destroy(mock);
+    rd_kafka_destroy(host);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("kafka_producer");
     TCase *cases = tcase_create("words");
@@ -120,6 +157,7 @@ int main(void) {
     tcase_add_test(cases, what_the_library_says_reaches_the_log_at_its_debug_level);
     tcase_add_test(cases, at_other_levels_it_does_not);
     tcase_add_test(cases, the_command_that_gets_a_ticket_is_heard_by_nobody);
+    tcase_add_test(cases, what_went_wrong_before_a_broker_answered_is_not_heard_any_more);
     suite_add_tcase(suite, cases);
     return unit_run(suite);
 }

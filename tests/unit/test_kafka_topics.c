@@ -285,6 +285,41 @@ START_TEST(one_that_may_not_be_written_to_is_left_alone_whatever_a_look_finds) {
 }
 END_TEST
 
+START_TEST(while_it_may_not_be_written_to_no_look_would_tell_more) {
+    begin(1);
+    learn(fit("orders"), 1, 1 * S);
+    kafka_topics_refuse(topics, named[0], "no", 2 * S);
+    int64_t end_us = 2 * S + KAFKA_TOPICS_REFUSED_US;
+    kafka_topics_review(topics, named[0], 10 * S);
+    ck_assert_int_eq(kafka_topics_deadline_us(topics), end_us);
+    ASSERT_NOTHING_PICKED(end_us - 1);
+}
+END_TEST
+
+/* Refused at `now_us`: until when? */
+static int64_t refuse_at(int64_t now_us) {
+    learn(fit("orders"), 1, now_us);
+    kafka_topics_refuse(topics, named[0], "no", now_us);
+    return kafka_topics_deadline_us(topics);
+}
+
+/* Each attempt ends an instance, and so disturbs all that is under way. */
+START_TEST(each_time_that_it_still_may_not_be_written_to_it_is_left_alone_for_twice_as_long) {
+    begin(1);
+    int64_t wait_us = KAFKA_TOPICS_REFUSED_US, end_us = refuse_at(2 * S);
+    for (int i = 0; i < 20; i++) {
+        int64_t now_us = end_us + 2 * S;
+        end_us = refuse_at(now_us);
+        wait_us = 2 * wait_us < KAFKA_TOPICS_REFUSED_MAX_US ? 2 * wait_us : KAFKA_TOPICS_REFUSED_MAX_US;
+        ck_assert_int_eq(end_us, now_us + wait_us);
+        kafka_topics_refuse(topics, named[0], "no", now_us + S); /* of the same attempt: another message */
+        ck_assert_int_eq(kafka_topics_deadline_us(topics), end_us);
+    }
+    int64_t later_us = end_us + wait_us; /* it was written to meanwhile */
+    ck_assert_int_eq(refuse_at(later_us), later_us + KAFKA_TOPICS_REFUSED_US);
+}
+END_TEST
+
 START_TEST(the_smallest_limit_is_that_of_a_topic_that_is_known) {
     begin(2);
     ck_assert_int_eq(kafka_topics_smallest_limit(topics), 0);
@@ -351,6 +386,9 @@ START_TEST(something_is_due_exactly_when_the_deadline_says_so) {
             break;
         case 2:
             now_us += (random >> 16 & 63) * S;
+            break;
+        case 3:
+            kafka_topics_review(topics, span_of(name), now_us);
             break;
         default:
             find(name, now_us);
@@ -703,6 +741,8 @@ int main(void) {
     tcase_add_test(looks, no_look_is_asked_for_more_than_it_can_take);
     tcase_add_test(looks, a_doubt_forgets_what_is_known_but_does_not_ask_at_wire_speed);
     tcase_add_test(looks, one_that_may_not_be_written_to_is_left_alone_whatever_a_look_finds);
+    tcase_add_test(looks, while_it_may_not_be_written_to_no_look_would_tell_more);
+    tcase_add_test(looks, each_time_that_it_still_may_not_be_written_to_it_is_left_alone_for_twice_as_long);
     tcase_add_test(looks, the_smallest_limit_is_that_of_a_topic_that_is_known);
     suite_add_tcase(suite, looks);
 
