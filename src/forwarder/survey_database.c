@@ -44,7 +44,7 @@ int survey_database_new(const struct forwarder_options *o, struct guard *guard, 
     d->findings = findings;
     int r = pgconn_new(o->database, o->source_connection_name, o->name, "check", guard, &d->conn);
     if (r == 0) /* whatever is configured, nothing is made here */
-        r = checkpoint_new(o->name, o->checkpoint_schema, false, o->owner, d->conn, &d->checkpoint);
+        r = checkpoint_new(o->name, o->checkpoint_schema, false, o->owner, o->lease_us, d->conn, &d->checkpoint);
     if (r == 0)
         r = source_new(o->source, d->conn, &d->source);
     if (r < 0) {
@@ -168,9 +168,11 @@ static bool next_allowed(struct survey_database *d, int64_t now_us) {
 static void on_row(struct survey_database *d, int64_t now_us) {
     const struct checkpoint_row *row = checkpoint_row(d->checkpoint);
     struct error error;
-    char text[128];
-    snprintf(text, sizeof text, "its checkpoint is at position %" PRId64 "%s", row->position,
-             row->paused ? ", and it is paused by an operator" : "");
+    char text[512], held[256] = "";
+    if (row->lease_left_us > 0)
+        snprintf(held, sizeof held, "; instance %.*s has the lease", SPAN_ARGS(row->owner));
+    snprintf(text, sizeof text, "its checkpoint is at position %" PRId64 "%s%s", row->position,
+             row->paused ? ", and it is paused by an operator" : "", held);
     find(d, SURVEY_NOTE, text);
     int r = source_open(d->source, row->cursor, &row->retained, now_us, &error);
     if (r == SOURCE_E_CURSOR)

@@ -1,8 +1,4 @@
-/* ask: asks the status socket so many times within so many seconds, at an even pace, for as little CPU as can be
- *
- *     ask SOCKET PATH COUNT SECONDS
- *
- * Prints {"answered": n, "cpu_seconds": n}; what is not answered by 200 ends it with status 1. */
+/* ask: asks the status socket so many times within so many seconds, at an even pace, for as little CPU as can be */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+
+/*     ask SOCKET PATH COUNT SECONDS
+ *
+ * Prints {"answered": n, "cpu_seconds": n}; what is not answered by 200 ends it with status 1. */
 
 #define REPLY_BYTES (1 << 20)
 
@@ -46,13 +46,13 @@ int main(int argc, char **argv) {
     if (argc != 5)
         return 64;
     char request[256];
-    long count = atol(argv[3]);
-    int64_t whole_us = (int64_t)(atof(argv[4]) * CLOCK_US_PER_S), began_us = clock_now_us();
+    long count = strtol(argv[3], NULL, 10);
+    int64_t whole_us = (int64_t)(strtod(argv[4], NULL) * CLOCK_US_PER_S), began_us = clock_now_us();
     snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: p\r\n\r\n", argv[2]);
     for (long i = 0; i < count; i++) {
         int64_t due_us = began_us + whole_us * i / count, now_us = clock_now_us();
         if (due_us > now_us)
-            usleep((useconds_t)(due_us - now_us));
+            poll(NULL, 0, clock_poll_timeout(now_us, due_us));
         ask(argv[1], request);
     }
     struct rusage usage;
