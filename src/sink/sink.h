@@ -106,8 +106,7 @@ struct sink_kind {
 
     /* No connection is made yet: work does that. */
     int (*open)(const struct sink_setup *setup, struct sink **ret_sink);
-    /* Without any wait; open tokens are forgotten. */
-    void (*close)(struct sink *s);
+    void (*close)(struct sink *s); /* without any wait; open tokens are forgotten */
     /* Fills at most SINK_POLL_MAX entries; returns how many. */
     int (*poll)(struct sink *s, struct pollfd *fds);
     int64_t (*deadline)(const struct sink *s); /* monotonic: when work wants to be called at the latest */
@@ -118,10 +117,8 @@ struct sink_kind {
                   struct error *reterr);
     /* After a batch of submits: what was kept back for one write goes out. */
     void (*flush)(struct sink *s);
-    /* true: *ret_outcome is the next one. */
-    bool (*next)(struct sink *s, struct sink_outcome *ret_outcome);
-    /* Room to submit right now? */
-    bool (*ready)(const struct sink *s);
+    bool (*next)(struct sink *s, struct sink_outcome *ret_outcome); /* true: there was one more */
+    bool (*ready)(const struct sink *s);                            /* room to submit right now? */
     /* Gives the connection up and makes a new one: every open token gets SINK_LOST. */
     void (*renew)(struct sink *s, int64_t now_us, const char *reason);
     /* This instance may no longer be the active one (G12): what it was handed and has not yet written to a socket must not
