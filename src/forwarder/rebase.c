@@ -191,7 +191,7 @@ static int find_cursor(struct work *w) {
 static int write_sql(struct work *w, struct buf *sql) {
     const char *schema = w->schema.data;
     int r = buf_addf(sql,
-                     "WITH open AS MATERIALIZED (SELECT string_agg(pid::text, ', ') AS pids FROM pg_stat_activity"
+                     "WITH open AS MATERIALIZED (SELECT string_agg(pid::text, ', ' ORDER BY pid) AS pids FROM pg_stat_activity"
                      " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = left($7, 63)),"
                      " old AS MATERIALIZED (SELECT * FROM %s.checkpoint WHERE forwarder = $1 AND cursor = $2 FOR UPDATE),"
                      " moved AS (UPDATE %s.checkpoint c SET cursor = $3, position = $4, system_identifier = $5, owner = $6,"

@@ -168,9 +168,11 @@ static bool next_allowed(struct survey_database *d, int64_t now_us) {
 static void on_row(struct survey_database *d, int64_t now_us) {
     const struct checkpoint_row *row = checkpoint_row(d->checkpoint);
     struct error error;
-    char text[128];
-    snprintf(text, sizeof text, "its checkpoint is at position %" PRId64 "%s", row->position,
-             row->paused ? ", and it is paused by an operator" : "");
+    char text[512], held[256] = "";
+    if (row->lease_left_us > 0)
+        snprintf(held, sizeof held, "; instance %.*s has the lease", SPAN_ARGS(row->owner));
+    snprintf(text, sizeof text, "its checkpoint is at position %" PRId64 "%s%s", row->position,
+             row->paused ? ", and it is paused by an operator" : "", held);
     find(d, SURVEY_NOTE, text);
     int r = source_open(d->source, row->cursor, &row->retained, now_us, &error);
     if (r == SOURCE_E_CURSOR)

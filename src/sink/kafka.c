@@ -211,7 +211,7 @@ static void look_at_rebuilding(struct kafka *k, int64_t now_us) {
         return;
     char why[ERROR_TEXT_MAX];
     snprintf(why, sizeof why, "%s", k->down.text);
-    error_set(&k->down, ERROR_RETRY, "no broker answers the new producer (the one before ended: %s)", why);
+    error_set(&k->down, ERROR_RETRY, "no broker has answered since the last producer ended (%s)", why);
     k->rebuilding = false;
 }
 

@@ -35,8 +35,7 @@ struct sink_setup {
     uint32_t in_flight;          /* resolved; the most tokens accepted and open at once */
     struct guard *guard;         /* its sockets are watched there */
     uint64_t seed;               /* for jitter */
-    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination; and beside
-     * each its second field (routing key, key), absent if that is none or a template. */
+    /* The first field (exchange, topic) of each destination where it stands in the rules as it is, and its second, or absent. */
     const struct span *named, *named_seconds;
     size_t named_count;
     bool names_more; /* templates will name others */
@@ -44,8 +43,7 @@ struct sink_setup {
 
 /* Something that whoever runs the broker should know and nothing waits for: a topic that would lose its only copy. */
 struct sink_notice {
-    bool warning;
-    bool holds; /* what is published there waits until it is mended */
+    bool warning, holds; /* holds: what is published there waits until it is mended */
     const char *text; /* a sentence; valid until the next call of the sink */
 };
 
@@ -85,7 +83,6 @@ struct sink {
 #define SINK_E_DOWN 2     /* not taken: not connected */
 #define SINK_E_REJECTED 3 /* not taken, permanent: nothing was written; *reterr */
 #define SINK_E_RETRY 4    /* not taken, for now hopeless (a missing exchange): nothing was written; *reterr */
-
 #define SINK_POLL_MAX 4
 
 /* A kind: one static const value in its .c file, one line in sinks.list. All
