@@ -262,6 +262,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         return true;
     case DATABASE_STANDBY:
         on_down(f, STATE_DATABASE_STANDBY, &error, now_us);
+        f->left_behind = 0; /* the other instance sends it */
         return true;
     case DATABASE_EXTENDED:
         flow_extended(f->flow, now_us);

@@ -186,6 +186,15 @@ class OfTwo(Instances, Case):
         a.wait_state("idle")
         self.receive(2)     # its own before, and again after: it could not know
 
+    def test_what_the_other_has_taken_over_is_none_of_its_worries_at_a_stop(self):
+        a = self.instance("a", "1h", elsewhere=False)
+        a.wait_state("idle")
+        self.db.sql("UPDATE penstock.checkpoint SET owner = 'somebody', epoch = epoch + 1, lease_until = now() + interval '1 h'")
+        self.db.insert_many(1)
+        a.wait_state("standby")
+        self.assertEqual(a.stop(), 0)
+        a.wait_log("stopped: .* none will be sent again")
+
     def test_a_command_goes_to_the_active_one_and_holds_for_the_next(self):
         a = self.instance("a", "1h")
         a.wait_state("idle")
