@@ -416,6 +416,11 @@ void delivery_fence(struct delivery *d, int64_t now_us, const char *reason) {
         d->sink->kind->fence(d->sink, now_us, reason);
 }
 
+void delivery_lead(struct delivery *d, int64_t now_us, bool leads) {
+    if (d->sink->kind->lead)
+        d->sink->kind->lead(d->sink, now_us, leads);
+}
+
 int delivery_poll(struct delivery *d, struct pollfd fds[SINK_POLL_MAX]) {
     return d->sink->kind->poll(d->sink, fds);
 }

@@ -111,6 +111,10 @@ static enum state_database database_of(const struct report *r, const struct repo
 }
 
 static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
+    if (r->database != STATE_DATABASE_UP)
+        r->sink_was_up = false; /* it may go and come with the database (sink.h: lead) */
+    if (sink->elsewhere)
+        return STATE_SINK_ELSEWHERE;
     if (sink->connected) {
         r->sink_was_up = true;
         return sink->blocked ? STATE_SINK_BLOCKED : STATE_SINK_UP;
@@ -207,6 +211,16 @@ static void say_gap(const struct report *r, int64_t now_us, struct words *w) {
     culprit_resumes(&r->waiting, w->resumes, sizeof w->resumes);
 }
 
+static void say_standby(const struct report *r, const struct sink_view *sink, struct words *w) {
+    if (r->database != STATE_DATABASE_STANDBY) {
+        words_elsewhere(w, r->options->sink_connection_name, sink);
+        return;
+    }
+    snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
+    snprintf(w->resumes, sizeof w->resumes, "when that one stops, or when its lease of %.3g s has run out",
+             (double)r->options->lease_us / (double)CLOCK_US_PER_S);
+}
+
 static const char *unless_by_setval(const struct report_view *v) {
     bool gaps = strcmp(database_mode(v->database), "gaps") == 0;
     return gaps ? "setval if rows were written past the table's sequence, else " : "";
@@ -249,9 +263,7 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         snprintf(w->resumes, sizeof w->resumes, "with penstock resume %s", r->options->name);
         return;
     case FORWARDER_STANDBY:
-        snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when that one stops, or when its lease of %.3g s has run out",
-                 (double)r->options->lease_us / (double)CLOCK_US_PER_S);
+        say_standby(r, sink, w);
         return;
     case FORWARDER_DELIVERING:
     case FORWARDER_IDLE:

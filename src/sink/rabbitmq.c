@@ -13,14 +13,18 @@
 #define STEADY_US (5 * CLOCK_US_PER_S)
 
 static const struct backoff_options connect_waits = {.initial_us = 100000, .max_us = 5000000, .multiplier = 2};
+/* A standby is to take over soon. */
+static const struct backoff_options claim_waits = {.initial_us = 100000, .max_us = 1000000, .multiplier = 2};
 
 struct rabbitmq {
     struct sink sink;
     const struct rabbitmq_connection *connection;
     const char *forwarder;
+    const char *lease_queue; /* NULL: none */
+    bool leads;
 
     struct dial *dial;
-    struct backoff backoff;
+    struct backoff backoff, claim_backoff;
     uint32_t turn; /* which host is next */
     int64_t next_attempt_us;
     struct error down; /* why it is not connected */
@@ -57,7 +61,9 @@ static int rabbitmq_open(const struct sink_setup *setup, struct sink **ret_sink)
     r->sink.kind = sink_kind_find(SPAN_LITERAL("rabbitmq"));
     r->connection = setup->connection;
     r->forwarder = setup->forwarder;
+    r->lease_queue = ((const struct rabbitmq_sink_options *)setup->options)->lease_queue;
     backoff_init(&r->backoff, &connect_waits, setup->seed);
+    backoff_init(&r->claim_backoff, &claim_waits, setup->seed);
     int result = rabbitmq_session_init(&r->session, setup);
     if (result == 0)
         result = rabbitmq_named_new(setup, &r->named);
@@ -79,8 +85,12 @@ static bool connected(const struct rabbitmq *r) {
     return rabbitmq_session_is_up(&r->session);
 }
 
-/* Waits after each round of all hosts, not between them. */
+/* Waits after each round of all hosts, not between them; all say the same of a queue that is taken. */
 static void plan_attempt(struct rabbitmq *r, int64_t now_us) {
+    if (r->down.class == ERROR_TAKEN) {
+        r->next_attempt_us = now_us + backoff_next_us(&r->claim_backoff);
+        return;
+    }
     bool round_is_over = ++r->turn % rabbitmq_call_hosts(r->connection) == 0;
     r->next_attempt_us = now_us + (round_is_over ? backoff_next_us(&r->backoff) : 0);
 }
@@ -96,6 +106,7 @@ static void go_down(struct rabbitmq *r, int64_t now_us, const struct error *why,
 static void come_up(struct rabbitmq *r, int64_t now_us, amqp_connection_state_t connection) {
     if (rabbitmq_session_up(&r->session, connection, now_us, &r->down) < 0)
         return plan_attempt(r, now_us);
+    backoff_reset(&r->claim_backoff);
     r->up_since_us = now_us;
     r->reconnects += r->was_up;
     r->was_up = true;
@@ -103,7 +114,8 @@ static void come_up(struct rabbitmq *r, int64_t now_us, amqp_connection_state_t 
 
 static void start_attempt(struct rabbitmq *r, int64_t now_us) {
     struct rabbitmq_call *call = NULL;
-    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, NULL, &call);
+    const char *claim = r->leads ? r->lease_queue : NULL;
+    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, NULL, claim, &call);
     if (result == 0)
         result = dial_start(r->dial, call);
     if (result == 0)
@@ -176,7 +188,7 @@ static int start_probe(struct rabbitmq *r, int64_t now_us) {
     if (!probe)
         return -ENOMEM;
     fill(r, probe, now_us);
-    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, probe, &call);
+    int result = rabbitmq_call_new(r->connection, r->forwarder, r->turn, probe, NULL, &call);
     return result < 0 ? result : dial_start(r->probe_dial, call);
 }
 
@@ -287,11 +299,33 @@ static void rabbitmq_fence(struct sink *s, int64_t now_us, const char *reason) {
     go_down(r, now_us, &why, false);
 }
 
+/* The queue goes with the connection. Two that held one right each, the database's and the broker's, would wait for each
+ * other: so only who has the first may have the second. */
+static void let_go(struct rabbitmq *r, int64_t now_us) {
+    static const struct error why = {ERROR_RETRY, "this instance is not the active one"};
+    if (connected(r))
+        go_down(r, now_us, &why, true);
+    else if (dial_running(r->dial))
+        dial_abandon(r->dial);
+}
+
+static void rabbitmq_lead(struct sink *s, int64_t now_us, bool leads) {
+    struct rabbitmq *r = rabbitmq_of(s);
+    if (!r->lease_queue || (leads && r->leads))
+        return;
+    if (!leads)
+        let_go(r, now_us);
+    r->leads = leads;
+    error_clear(&r->down);
+    r->next_attempt_us = leads ? now_us : CLOCK_NEVER;
+}
+
 static void rabbitmq_view(const struct sink *s, struct sink_view *ret_view) {
     const struct rabbitmq *r = rabbitmq_of(s);
     bool up = connected(r);
     *ret_view = (struct sink_view){
         .connected = up,
+        .elsewhere = !up && r->down.class == ERROR_TAKEN,
         .blocked = r->session.blocked,
         .blocked_since_us = r->session.blocked_since_us,
         .blocked_reason = r->session.blocked ? r->session.blocked_reason : NULL,
@@ -312,15 +346,13 @@ static bool rabbitmq_looked(const struct sink *s) {
     return rabbitmq_named_looked(rabbitmq_of(s)->named);
 }
 
-static const struct option no_options[] = {OPTION_END};
-
 const struct sink_kind sink_kind_rabbitmq = {
     .name = "rabbitmq",
     .connection_size = sizeof(struct rabbitmq_connection),
     .connection_table = rabbitmq_connection_table,
     .check_connection = rabbitmq_connection_check,
-    .options_size = sizeof(struct sink_options),
-    .options_table = no_options,
+    .options_size = sizeof(struct rabbitmq_sink_options),
+    .options_table = rabbitmq_sink_table,
     .destination_options_size = sizeof(struct binding_options),
     .destination_options_table = binding_options_table,
     .fields = rabbitmq_fields,
@@ -336,6 +368,7 @@ const struct sink_kind sink_kind_rabbitmq = {
     .ready = rabbitmq_ready,
     .renew = rabbitmq_renew,
     .fence = rabbitmq_fence,
+    .lead = rabbitmq_lead,
     .view = rabbitmq_view,
     .notice = rabbitmq_notice,
     .looked = rabbitmq_looked,

@@ -7,6 +7,7 @@
 #include <sys/time.h>
 
 #include "base/clock.h"
+#include "sink/rabbitmq_claim.h"
 
 /* With TLS: POLLOUT promises a third of it; the kernel caps it at net.core.wmem_max. */
 #define SEND_BUFFER_BYTES (1024 * 1024)
@@ -23,6 +24,7 @@ struct rabbitmq_call {
     int64_t heartbeat_us, timeout_us;
     char *forwarder;
     struct rabbitmq_probe *probe; /* NULL: none */
+    char *claim;                  /* likewise */
 };
 
 static int copy_text(const char *text, char **ret_copy) {
@@ -45,6 +47,7 @@ static void free_call(void *argument) {
     free(c->key_file);
     free(c->forwarder);
     free(c->probe);
+    free(c->claim);
     free(c);
 }
 
@@ -103,14 +106,14 @@ static int copy_probe(const struct rabbitmq_probe *probe, struct rabbitmq_probe 
 }
 
 int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *forwarder, uint32_t turn,
-                      const struct rabbitmq_probe *probe, struct rabbitmq_call **ret_call) {
+                      const struct rabbitmq_probe *probe, const char *claim, struct rabbitmq_call **ret_call) {
     CLEANUP(cleanup_call) struct rabbitmq_call *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
     c->heartbeat_us = connection->heartbeat_us;
     c->timeout_us = connection->connect_timeout_us;
     c->password.kind = connection->password.kind;
-    if (copy_text(connection->uri, &c->uri) < 0 || copy_text(forwarder, &c->forwarder) < 0 ||
+    if (copy_text(connection->uri, &c->uri) < 0 || copy_text(forwarder, &c->forwarder) < 0 || copy_text(claim, &c->claim) < 0 ||
         copy_text(connection->password.value, &c->password.value) < 0 ||
         copy_text(connection->tls_ca_file, &c->ca_file) < 0 || copy_text(connection->tls_cert_file, &c->cert_file) < 0 ||
         copy_text(connection->tls_key_file, &c->key_file) < 0)
@@ -137,7 +140,7 @@ void rabbitmq_say_status(struct error *error, int status) {
     error_set(error, ERROR_RETRY, "%s (librabbitmq %d)", amqp_error_string2(status), status);
 }
 
-static int say_reply(struct error *error, const char *step, const amqp_rpc_reply_t *reply) {
+int rabbitmq_say_reply(struct error *error, const char *step, const amqp_rpc_reply_t *reply) {
     if (reply->reply_type == AMQP_RESPONSE_NORMAL)
         return 0;
     const void *decoded = reply->reply.decoded;
@@ -160,6 +163,17 @@ static int say_failed(struct error *error, const char *step, int status) {
     rabbitmq_say_status(error, status);
     error_prefix(error, "%s", step);
     return -EIO;
+}
+
+const amqp_channel_close_t *rabbitmq_refusal_of(const amqp_rpc_reply_t *reply) {
+    bool refused = reply->reply_type == AMQP_RESPONSE_SERVER_EXCEPTION && reply->reply.id == AMQP_CHANNEL_CLOSE_METHOD;
+    return refused ? reply->reply.decoded : NULL;
+}
+
+int rabbitmq_accept_close(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) {
+    amqp_channel_close_ok_t ok = {0};
+    int status = amqp_send_method(connection, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+    return status == AMQP_STATUS_OK ? 0 : say_failed(reterr, "channel.close-ok", status);
 }
 
 /* Steps. ----------------------------------------------------------------- */
@@ -259,13 +273,13 @@ static int read_password_and_log_in(const struct rabbitmq_call *c, amqp_connecti
             return r;
     }
     amqp_rpc_reply_t reply = log_in(c, connection, c->password.kind != SECRET_NONE ? password.data : c->info.password);
-    return say_reply(reterr, "login", &reply);
+    return rabbitmq_say_reply(reterr, "login", &reply);
 }
 
-static int open_channel(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) {
+int rabbitmq_open_channel(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) {
     amqp_channel_open(connection, channel);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
-    return say_reply(reterr, "channel.open", &reply);
+    return rabbitmq_say_reply(reterr, "channel.open", &reply);
 }
 
 static int set_up(const struct rabbitmq_call *c, amqp_connection_state_t connection, struct error *reterr) {
@@ -277,7 +291,7 @@ static int set_up(const struct rabbitmq_call *c, amqp_connection_state_t connect
     if (r == 0)
         r = read_password_and_log_in(c, connection, reterr);
     if (r == 0)
-        r = open_channel(connection, RABBITMQ_CHANNEL, reterr);
+        r = rabbitmq_open_channel(connection, RABBITMQ_CHANNEL, reterr);
     return r;
 }
 
@@ -298,14 +312,29 @@ static amqp_connection_state_t open_connection(const struct rabbitmq_call *c, st
     return NULL;
 }
 
+/* With a word to the broker: it may come every second. */
+static int claim(const struct rabbitmq_call *c, amqp_connection_state_t connection, struct error *reterr) {
+    int r = rabbitmq_claim(connection, c->claim, reterr);
+    if (r == 0)
+        return 0;
+    if (reterr->class != ERROR_TAKEN) /* that is so at each of the cluster's hosts */
+        error_prefix(reterr, "%s:%d", c->host, c->port);
+    amqp_connection_close(connection, AMQP_REPLY_SUCCESS);
+    return r;
+}
+
 static void *connect_for_publishing(void *argument, struct error *reterr) {
     const struct rabbitmq_call *c = argument;
     amqp_connection_state_t connection = open_connection(c, reterr);
     if (!connection)
         return NULL;
-    amqp_confirm_select(connection, RABBITMQ_CHANNEL);
-    amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
-    if (say_reply(reterr, "confirm.select", &reply) == 0)
+    int r = c->claim ? claim(c, connection, reterr) : 0;
+    if (r == 0) {
+        amqp_confirm_select(connection, RABBITMQ_CHANNEL);
+        amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
+        r = rabbitmq_say_reply(reterr, "confirm.select", &reply);
+    }
+    if (r == 0)
         return connection;
     close_connection(connection);
     return NULL;
@@ -335,20 +364,19 @@ static void take_no(struct rabbitmq_question *q, const amqp_channel_close_t *clo
 static int ask(amqp_connection_state_t connection, amqp_channel_t channel, struct rabbitmq_question *q,
                struct error *reterr) {
     if (channel != RABBITMQ_CHANNEL) {
-        int r = open_channel(connection, channel, reterr);
+        int r = rabbitmq_open_channel(connection, channel, reterr);
         if (r < 0)
             return r;
     }
     send_question(connection, channel, q);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
     q->found = reply.reply_type == AMQP_RESPONSE_NORMAL;
-    if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION && reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
-        take_no(q, reply.reply.decoded);
-        amqp_channel_close_ok_t ok = {0};
-        int status = amqp_send_method(connection, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
-        return status == AMQP_STATUS_OK ? 0 : say_failed(reterr, "channel.close-ok", status);
+    const amqp_channel_close_t *no = rabbitmq_refusal_of(&reply);
+    if (no) {
+        take_no(q, no);
+        return rabbitmq_accept_close(connection, channel, reterr);
     }
-    return say_reply(reterr, "declare passive", &reply);
+    return rabbitmq_say_reply(reterr, "declare passive", &reply);
 }
 
 static void *probe_names(void *argument, struct error *reterr) {

@@ -64,7 +64,7 @@ struct sink_outcome {
 
 /* For status and log; texts are valid until the next call of the sink. */
 struct sink_view {
-    bool connected;
+    bool connected, elsewhere; /* elsewhere: not connected, as another instance has what only one can have: down_reason */
     bool blocked; /* told to stop publishing, or nothing is confirmed; for how long: blocked_since_us (monotonic) */
     int64_t blocked_since_us;
     const char *blocked_reason; /* a clause of the kind's own: "it has told us to stop publishing: low on memory" */
@@ -124,6 +124,9 @@ struct sink_kind {
     /* This instance may no longer be the active one (G12): what it was handed and has not yet written to a socket must not
      * follow by itself, so renews the connection if there is any such. May be NULL: submit writes at once. */
     void (*fence)(struct sink *s, int64_t now_us, const char *reason);
+    /* Whether this instance is the active one by the database (G12), for a broker that lets only one in: not connected while
+     * it is not. Never told: it only looks. May be NULL: all are let in. */
+    void (*lead)(struct sink *s, int64_t now_us, bool leads);
     void (*view)(const struct sink *s, struct sink_view *ret_view);
     /* true: *ret_notice is the next one, said once. May be NULL: there is never one. */
     bool (*notice)(struct sink *s, struct sink_notice *ret_notice);
