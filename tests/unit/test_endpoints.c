@@ -280,7 +280,8 @@ static void check_reply(const char *reply, size_t len) {
     if (len == 0)
         return;
     ck_assert_msg(sscanf(reply, "HTTP/1.%*1d %3d ", &status) == 1, "no HTTP: %.80s", reply);
-    ck_assert_msg(status == 100 || (status >= 200 && status < 300) || (status >= 400 && status < 500) || status >= 503,
+    /* 301: a later libmicrohttpd says so by itself how white space in a path is to be written. */
+    ck_assert_msg(status == 100 || status / 100 == 2 || status == 301 || status / 100 == 4 || status >= 503,
                   "%.200s", reply);
 }
 

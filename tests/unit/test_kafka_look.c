@@ -163,14 +163,16 @@ END_TEST
 
 START_TEST(more_topics_than_fit_into_one_look_take_several) {
     enum { COUNT = 2 * KAFKA_LOOK_TOPICS_MAX + 1 };
+    /* The mock makes every topic that it is asked for; a later one only if it may, and a look never lets it. */
+    enum kafka_topic_state made = rd_kafka_version() < 0x02050000 ? KAFKA_TOPIC_FIT : KAFKA_TOPIC_MISSING;
     static char names[COUNT][8];
     static struct span named[COUNT];
     for (int i = 0; i < COUNT; i++)
         named[i] = (struct span){names[i], (size_t)snprintf(names[i], sizeof names[i], "t%d", i)};
-    begin_on_cluster(COUNT, named); /* the mock makes every topic that it is asked for */
+    begin_on_cluster(COUNT, named);
     UNTIL(kafka_topics_ready(topics));
     for (int i = 0; i < COUNT; i++)
-        ck_assert_int_eq(find(names[i])->state, KAFKA_TOPIC_FIT);
+        ck_assert_int_eq(find(names[i])->state, made);
 }
 END_TEST
 
