@@ -132,7 +132,8 @@ static void check_unique(const struct reader *r, const struct yaml_node *node, c
             continue;
         const struct yaml_node *value = schema_find(node, o->key);
         diag_add(r->diag, DIAG_ERROR, value ? value->place : node->place,
-                 "%s: forwarder %s has \"%.100s\" too, over the same connection; each needs one of its own", o->key, other->name, text);
+                 "%s: forwarder %s has \"%.100s\" too, over the same connection; each needs one of its own", o->key, other->name,
+                 text);
     }
 }
 

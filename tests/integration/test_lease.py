@@ -40,9 +40,9 @@ class Elsewhere(Penstockd):
 class Instances:
     """Two of them, with one database and one broker; mixed into a story."""
 
-    def instance(self, name, lease="2s", elsewhere=True, db_port=None, start=True, **keys):
+    def instance(self, name, lease="2s", elsewhere=True, db_port=None, start=True, schema="penstock", **keys):
         configuration = self.configuration({"orders": self.forwarder(**keys)}, db_port=db_port,
-                                           checkpoint={"create": True, "lease": lease})
+                                           checkpoint={"create": True, "lease": lease, "schema": schema})
         kind = Elsewhere if elsewhere else Penstockd
         d = kind(os.path.join(self.directory, name), configuration)
         self.daemons.append(d)
@@ -226,6 +226,89 @@ class OverKafka(Instances, KafkaStory):
         proxy.resume()
         a.wait_state("standby", seconds=30)
         self.assertEqual(sorted(map(int, self.receive_ids(20))), list(range(1, 21)))
+
+
+@unittest.skipIf(shutil.which("unshare") is None, "unshare(1) makes the other machines")
+class OverAQueue(Instances, Case):
+    """lease.queue: RabbitMQ itself lets only one in."""
+
+    def broker_connection(self, port=None):
+        return {"rabbitmq": {"uri": self.rabbitmq.uri(port), "heartbeat": "1s"}}
+
+    def with_queue(self, name, **keys):
+        return self.instance(name, sink={"lease": {"queue": f"only-one-{self.queue}"[:255]}}, **keys)
+
+    def kept_out(self, d):
+        status = d.status() or {}
+        return status.get("state") == "standby" and "belongs to another connection" in status["reason"]
+
+    def test_a_second_one_that_its_own_database_calls_active_publishes_nothing(self):
+        """Two checkpoints, as in a database and its copy: nothing but the queue is between them."""
+        a = self.with_queue("a", schema="one")
+        a.wait_state("idle")
+        b = self.with_queue("b", schema="two")
+        wait_until(lambda: self.kept_out(b), 10)
+        said = b.status()
+        self.assertIn("broker 'rabbit': the queue 'only-one-", said["reason"])
+        self.assertIn("asked every second", said["resumes"])
+        self.assertTrue(said["healthy"])
+        self.assertTrue(said["lease"]["held"])      # the database's, of its own
+        self.assertEqual(b.get("/health")[0], 200)
+        self.db.insert_many(50)
+        self.assertEqual(sorted(map(int, self.receive_ids(50))), list(range(1, 51)))
+        stays(lambda: self.kept_out(b), 1.5, "it asks again, and is kept out")
+        self.assert_queue_empty()
+        self.assertEqual(a.status()["state"], "idle")
+        a.kill()
+        b.wait_state("idle", "delivering", seconds=10)
+        b.wait_log("standby -> ")
+        self.assertNotIn("disconnected", b.log())
+        self.assertEqual(sorted(map(int, self.receive_ids(50))), list(range(1, 51)))    # of its own checkpoint
+        self.assert_queue_empty()
+
+    def test_a_standby_of_the_database_leaves_the_queue_to_others(self):
+        """Else each of two had one of the two rights, and waited for the other's."""
+        a = self.with_queue("a", lease="1h")
+        a.wait_state("idle")
+        self.db.sql("UPDATE penstock.checkpoint SET owner = 'somebody', epoch = epoch + 1, lease_until = now() + interval '1 h'")
+        self.db.insert_many(1)
+        a.wait_state("standby")
+        self.assertIn("another instance is active", a.status()["reason"])
+        b = self.with_queue("b", schema="two")
+        b.wait_state("idle")
+        self.db.sql("UPDATE penstock.checkpoint SET lease_until = now()")
+        wait_until(lambda: self.kept_out(a), 10, "the other way round")
+        b.stop()
+        a.wait_state("idle", "delivering", seconds=10)
+
+    def test_a_frozen_one_keeps_the_queue_until_the_broker_has_noticed(self):
+        a = self.with_queue("a", lease="1s")
+        a.wait_state("idle")
+        b = self.with_queue("b", lease="1s")
+        b.wait_state("standby")
+        a.signal(signal.SIGSTOP)
+        wait_until(lambda: self.kept_out(b), 10, "the database lets it, the broker does not")
+        b.wait_state("idle", seconds=20)
+        a.signal(signal.SIGCONT)
+        a.wait_state("standby")
+        self.db.insert_many(50)
+        self.assertEqual(sorted(map(int, self.receive_ids(50))), list(range(1, 51)))
+        self.assert_queue_empty()
+        self.assertEqual(b.status()["state"], "idle")
+
+    def test_what_lost_the_lease_gives_the_queue_away(self):
+        proxy = self.proxy()
+        a = self.with_queue("a", lease="2s", db_port=proxy.port)
+        a.wait_state("idle")
+        b = self.with_queue("b", lease="2s")
+        b.wait_state("standby")
+        proxy.stall(up=True, down=True)
+        b.wait_state("idle", seconds=15)
+        proxy.resume()
+        a.wait_state("standby", seconds=30)
+        self.assertIn("another instance is active", a.status()["reason"])
+        self.db.insert_many(10)
+        self.assertEqual(sorted(map(int, self.receive_ids(10))), list(range(1, 11)))
 
 
 class Load(Instances, Case):

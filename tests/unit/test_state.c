@@ -68,7 +68,8 @@ END_TEST
 
 /* Whatever waits behind it: events read, the first of them tried already. The database's word goes before. */
 START_TEST(an_instance_that_the_broker_keeps_out_stands_by) {
-    struct state_facts facts = {.database = STATE_DATABASE_UP, .sink = STATE_SINK_ELSEWHERE, .oldest_held = true, .unsettled = true};
+    struct state_facts facts = {
+        .database = STATE_DATABASE_UP, .sink = STATE_SINK_ELSEWHERE, .oldest_held = true, .unsettled = true};
     ck_assert_int_eq(state_of(&facts), FORWARDER_STANDBY);
     facts.paused = true;
     ck_assert_int_eq(state_of(&facts), FORWARDER_PAUSED);

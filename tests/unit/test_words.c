@@ -33,7 +33,7 @@ START_TEST(an_instance_that_the_broker_keeps_out_says_what_it_waits_for) {
     struct sink_view rabbitmq = {.elsewhere = true, .down_reason = "the queue 'q' belongs to another connection"};
     words_elsewhere(&w, "shop-rabbit", &rabbitmq);
     ck_words("broker 'shop-rabbit': the queue 'q' belongs to another connection",
-             "when that one has stopped, or the broker has noticed that it is gone (two heartbeats at most); asked every second");
+             "when that one has stopped, or the broker has noticed that it is gone (about two heartbeats); asked every second");
 }
 END_TEST
 
