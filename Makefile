@@ -4,6 +4,7 @@
 #   make check              all tests
 #   make check-unit         the fast ones: no servers
 #   make SANITIZE=address,undefined check-unit     (or SANITIZE=thread)
+#   make fuzz               many wrong requests at the endpoints, under sanitizers
 #   make bench              the figures, measured
 #   make install DESTDIR=…  make uninstall DESTDIR=…
 #   make dist               a release tarball: builds without autoconf
@@ -67,7 +68,7 @@ REAL_PROGRAMS = $(REALS:%.c=$(BUILD)/%)
 ROOM_OBJECTS = $(ROOMS:%.c=$(BUILD)/%.o)
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(MAINS) $(ROOMS) $(UNITS) $(BENCHES) $(REALS) $(SUPPORT))
 
-.PHONY: all check check-unit bench fresh install uninstall dist clean distclean maintainer-clean FORCE
+.PHONY: all check check-unit fuzz bench fresh install uninstall dist clean distclean maintainer-clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 all: $(PROGRAMS)
@@ -122,6 +123,11 @@ check: all
 # Every unit and simulation program; each prints Check's own closing line.
 check-unit: $(UNIT_PROGRAMS)
 	@for t in $(UNIT_PROGRAMS); do $$t || exit 1; done
+
+# Many wrong requests at the endpoints, under AddressSanitizer and UBSan: PENSTOCK_FUZZ_REQUESTS=100000, PENSTOCK_FUZZ_SEED=1.
+fuzz:
+	$(Q)$(MAKE) --no-print-directory SANITIZE=address,undefined build-address-undefined/tests/unit/test_endpoints
+	$(Q)PENSTOCK_FUZZ_REQUESTS=$${PENSTOCK_FUZZ_REQUESTS:-100000} CK_FORK=no build-address-undefined/tests/unit/test_endpoints
 
 bench: all $(BENCH_PROGRAMS)
 	$(Q)tests/bench/run

@@ -17,7 +17,7 @@ struct penstock_command_line {
     const char *config_path, *socket_path;
     const char *role, *event_table, *position, *reason, *listen;
     const char *operand, *second;
-    bool json, existing, upgraded, watch;
+    bool json, existing, upgraded, watch, connect;
 };
 
 /* Each prints its product to standard output, what is wrong to standard error,

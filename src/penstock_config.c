@@ -1,8 +1,7 @@
-/* penstock_config: the commands that need no daemon: check, config, schema */
+/* penstock_config: the commands that need no daemon, and print what is configured: config, schema */
 #include "penstock_command.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,46 +38,6 @@ static int say_failed(const char *what, int r) {
 static int load(const char *path, struct diag **ret_diag, struct config **ret_config) {
     int r = diag_new(ret_diag);
     return r < 0 ? r : config_load(path, *ret_diag, ret_config);
-}
-
-/* check. ------------------------------------------------------------------ */
-
-static int print_findings_json(const char *path, const struct diag *diag, bool accepted) {
-    json_t *findings = json_array();
-    enum diag_level level;
-    const char *text;
-    for (size_t i = 0; (text = diag_text(diag, i, &level)) != NULL; i++)
-        json_array_append_new(findings, json_pack("{s:s, s:s%}", "level", level == DIAG_ERROR ? "error" : "warning",
-                                                  "text", text, strlen(text)));
-    json_t *root = json_pack("{s:s, s:b, s:o}", "file", path, "accepted", accepted, "findings", findings);
-    int r = root ? json_dumpf(root, stdout, JSON_INDENT(1)) : -1;
-    json_decref(root);
-    if (r < 0)
-        return say_failed("print the findings as JSON", -ENOMEM);
-    putchar('\n');
-    return 0;
-}
-
-static void print_findings(const char *path, const struct diag *diag, bool accepted) {
-    diag_print(diag, stdout);
-    size_t errors = diag_count(diag, DIAG_ERROR), warnings = diag_count(diag, DIAG_WARNING);
-    printf("%s: %s, %zu error%s, %zu warning%s\n", path, accepted ? "accepted" : "refused", errors,
-           errors == 1 ? "" : "s", warnings, warnings == 1 ? "" : "s");
-}
-
-int penstock_check(const struct penstock_command_line *line) {
-    CLEANUP(free_diag) struct diag *diag = NULL;
-    CLEANUP(free_config) struct config *config = NULL;
-    const char *path = path_of(line);
-    int r = load(path, &diag, &config);
-    if (r < 0)
-        return say_failed("load the configuration", r);
-    bool accepted = r == 0;
-    if (!line->json)
-        print_findings(path, diag, accepted);
-    else if (print_findings_json(path, diag, accepted) != 0)
-        return PENSTOCK_NO;
-    return accepted ? PENSTOCK_YES : PENSTOCK_NO;
 }
 
 /* config. ----------------------------------------------------------------- */

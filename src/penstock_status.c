@@ -78,6 +78,15 @@ static void decref(json_t **root) {
     json_decref(*root);
 }
 
+/* The table stays what scripts read; what else there is to say goes beside it. */
+static void show_all(const struct penstock_view *view, const json_t *root) {
+    struct penstock_view beside = *view;
+    beside.out = stderr;
+    penstock_view_table(view, json_object_get(root, "forwarders"));
+    fflush(view->out);
+    penstock_view_daemon(&beside, "penstock: ", root);
+}
+
 static int show(const struct penstock_command_line *line, const char *socket_path) {
     CLEANUP(buf_done) struct buf body = BUF_INIT(PENSTOCK_HTTP_MAX_BYTES);
     CLEANUP(decref) json_t *root = NULL;
@@ -93,7 +102,7 @@ static int show(const struct penstock_command_line *line, const char *socket_pat
     else if (line->operand)
         penstock_view_forwarder(&view, root);
     else
-        penstock_view_table(&view, json_object_get(root, "forwarders"));
+        show_all(&view, root);
     return json_is_true(json_object_get(root, "healthy")) ? PENSTOCK_YES : PENSTOCK_NO;
 }
 

@@ -220,6 +220,19 @@ void penstock_view_table(const struct penstock_view *view, const json_t *forward
     json_array_foreach(forwarders, i, f) put_row(view, f, widths);
 }
 
+/* The daemon. -------------------------------------------------------------- */
+
+void penstock_view_daemon(const struct penstock_view *view, const char *before, const json_t *status) {
+    char age[CELL_MAX], why[TEXT_MAX];
+    const json_t *refused = member(status, "configuration", "refused");
+    if (!json_is_string(refused))
+        return;
+    copy_age(view, member(status, "configuration", "refused_at"), age, sizeof age);
+    copy_text(refused, why, sizeof why);
+    fprintf(view->out, "%sthe configuration as it is now was refused %s ago, the one before it is in force: %s\n", before, age,
+            why);
+}
+
 /* One forwarder. ---------------------------------------------------------- */
 
 static void put_label(const struct penstock_view *view, const char *label) {

@@ -22,6 +22,8 @@ struct penstock_view penstock_view_of(FILE *out);
 /* One line per forwarder. Anything missing in the documents is shown as "-";
  * control characters in what peers said never reach the terminal. */
 void penstock_view_table(const struct penstock_view *view, const json_t *forwarders);
+/* What is to be said of the daemon beside its forwarders, in a line; nothing: nothing is. */
+void penstock_view_daemon(const struct penstock_view *view, const char *before, const json_t *status);
 /* Everything about one. */
 void penstock_view_forwarder(const struct penstock_view *view, const json_t *forwarder);
 

@@ -107,10 +107,12 @@ static void put_status(FILE *out, const struct watch *w) {
         return;
     }
     put_head(out, w, json_is_true(json_object_get(root, "healthy")) ? "healthy" : "NOT HEALTHY");
-    if (w->forwarder)
+    if (w->forwarder) {
         penstock_view_forwarder(&view, root);
-    else
-        penstock_view_table(&view, json_object_get(root, "forwarders"));
+        return;
+    }
+    penstock_view_table(&view, json_object_get(root, "forwarders"));
+    penstock_view_daemon(&view, "\n", root);
 }
 
 static void look(const struct watch *w) {

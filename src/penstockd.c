@@ -26,6 +26,7 @@ enum exit_status { EXIT_CLEAN = 0, EXIT_LATE = 1, EXIT_WRONG_USAGE = 64, EXIT_SY
 /* A forwarder turns at least once a second; older ticks mean that a call hangs. */
 #define TICK_STALE_US (6 * CLOCK_US_PER_S)
 #define TICK_DEAD_US (15 * CLOCK_US_PER_S)
+#define LOOK_LATE_US (2 * CLOCK_US_PER_S)
 /* After the stop timeout the sockets are shut down; then this long, then the process ends. */
 #define STOP_GRACE_US (1 * CLOCK_US_PER_S)
 /* malloc(3)'s arenas: by default 8 for each core, among which what threads free lies scattered. With these
@@ -39,6 +40,7 @@ struct daemon {
     struct config *config; /* in force */
     int64_t config_wall_us;
     char refused[1024]; /* why the file is not in force as it is now; "": it is */
+    int64_t refused_wall_us; /* when that was found; 0 */
     struct fleet *fleet;
     char instance[INSTANCE_NAME_MAX];
     int ended_fd;
@@ -162,6 +164,7 @@ static void tell(struct daemon *d) {
         .started_wall_us = d->started_wall_us,
         .configuration_wall_us = d->config_wall_us,
         .configuration_refused = d->refused,
+        .configuration_refused_wall_us = d->refused_wall_us,
         .health_max_age_us = d->config->health_max_age_us,
     };
     server_tell(d->server, &daemon);
@@ -173,6 +176,7 @@ static void tell(struct daemon *d) {
 static void end_reload(struct daemon *d) {
     d->reloading = false;
     malloc_trim(0); /* what forwarders that have ended leave behind */
+    d->refused_wall_us = d->refused[0] ? clock_wall_us() : 0;
     if (d->refused[0]) {
         struct log_fields fields = {.message_id = MESSAGE_ID_RELOAD_REFUSED};
         log_say(LOG_LEVEL_ERR, &fields, "%s is refused, what was in force stays: %s", d->config_path, d->refused);
@@ -289,10 +293,11 @@ static int64_t look_interval_us(const struct daemon *d) {
 }
 
 static int on_look(sd_event_source *source, uint64_t at_us, void *context) {
-    (void)at_us;
     struct daemon *d = context;
     int64_t now_us = clock_now_us();
-    look_after_forwarders(d, now_us);
+    /* If this thread was late, all of them slept (SIGSTOP, suspend): their ages say nothing before they had their turn. */
+    if (now_us - (int64_t)at_us < LOOK_LATE_US)
+        look_after_forwarders(d, now_us);
     fleet_shut_late(d->fleet, now_us);
     if (!d->stopping)
         go_on_reloading(d);

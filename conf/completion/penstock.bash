@@ -25,7 +25,7 @@ _penstock() {
         pause) options="--reason" forwarders=yes ;;
         resume) options="--reason" forwarders=yes ;;
         skip) options="--reason" forwarders=yes ;;
-        check) options="--json" ;;
+        check) options="--connect --json" ;;
         config) options="" ;;
         schema) options="--role --event-table --existing --position --listen" ;;
         rebase) options="--position --upgraded --reason" forwarders=yes ;;

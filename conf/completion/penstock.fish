@@ -28,6 +28,7 @@ complete -c penstock -n '__fish_seen_subcommand_from resume' -a '(__penstock_for
 complete -c penstock -n '__fish_seen_subcommand_from resume' -l reason -r -d 'why, for the journal'
 complete -c penstock -n '__fish_seen_subcommand_from skip' -a '(__penstock_forwarders)'
 complete -c penstock -n '__fish_seen_subcommand_from skip' -l reason -r -d 'why, for the journal'
+complete -c penstock -n '__fish_seen_subcommand_from check' -l connect -d 'look at databases and brokers too'
 complete -c penstock -n '__fish_seen_subcommand_from check' -l json -d 'print JSON'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l role -r -d 'role of the daemon'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l event-table -r -d 'print that table too'

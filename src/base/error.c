@@ -49,6 +49,8 @@ const char *error_class_name(enum error_class class) {
         return "none";
     case ERROR_RETRY:
         return "retry";
+    case ERROR_TAKEN:
+        return "taken";
     case ERROR_PERMANENT:
         return "permanent";
     case ERROR_CONFIG:

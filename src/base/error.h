@@ -8,6 +8,7 @@
 enum error_class {
     ERROR_NONE = 0,
     ERROR_RETRY,     /* may pass by itself: try again with backoff */
+    ERROR_TAKEN,     /* somebody else has it, and may: try again soon */
     ERROR_PERMANENT, /* this event or request will never succeed as it is */
     ERROR_CONFIG,    /* an operator must mend configuration, rights or schema */
     ERROR_BUG,       /* ours */

@@ -65,6 +65,7 @@ struct option {
     enum option_kind kind;
     size_t offset; /* of the member in the options struct */
     bool required;
+    bool unique;          /* text, of a sink: no two forwarders may say the same of one connection */
     const char *fallback; /* the default as it would be written; NULL: none */
     int64_t min, max;     /* integer, duration (µs), size (bytes), decimal */
     const char *const *choices; /* NULL-terminated */

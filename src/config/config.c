@@ -175,11 +175,13 @@ static int read_forwarders(const struct reading *r, struct config *c) {
     c->forwarders = calloc(count + 1, sizeof(*c->forwarders));
     if (!c->forwarders)
         return -ENOMEM;
-    struct config_forwarder_peers peers = {c->connections, r->kind_known, c->connection_count};
+    struct config_forwarder_peers peers = {c->connections, r->kind_known, c->connection_count, c->forwarders, 0};
     int result = 0;
-    for (size_t i = 0; result == 0 && i < count; i++)
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        peers.forwarder_count = c->forwarder_count;
         result = config_forwarder_read(named[i].key, named[i].value, &peers, r->diag,
                                        &c->forwarders[c->forwarder_count++]);
+    }
     return result;
 }
 

@@ -116,6 +116,26 @@ static int read_idempotency_key(const struct reader *r, const struct yaml_node *
     return r->f->idempotency_header && r->f->idempotency_value ? 0 : -ENOMEM;
 }
 
+static const char *text_of(const struct option *o, const void *options) {
+    return *(char *const *)((const char *)options + o->offset);
+}
+
+/* What only one may have at a broker: the second would wait for the first for ever. */
+static void check_unique(const struct reader *r, const struct yaml_node *node, const struct option *o) {
+    const char *text = text_of(o, r->f->sink_options);
+    for (size_t i = 0; text && i < r->peers->forwarder_count; i++) {
+        const struct config_forwarder *other = &r->peers->forwarders[i];
+        if (other->sink_connection != r->f->sink_connection || !other->sink_options)
+            continue;
+        const char *others = text_of(o, other->sink_options);
+        if (!others || strcmp(others, text) != 0)
+            continue;
+        const struct yaml_node *value = schema_find(node, o->key);
+        diag_add(r->diag, DIAG_ERROR, value ? value->place : node->place,
+                 "%s: forwarder %s has \"%.100s\" too, over the same connection; each needs one of its own", o->key, other->name, text);
+    }
+}
+
 static int read_sink_options(const struct reader *r, const struct yaml_node *node) {
     const struct sink_kind *kind = r->f->sink_connection->sink;
     struct sink_options *options = calloc(1, kind->options_size);
@@ -133,6 +153,9 @@ static int read_sink_options(const struct reader *r, const struct yaml_node *nod
     if (result == 0 && binding_options_check(&options->binding, &error) != 0)
         diag_add(r->diag, DIAG_ERROR, place_of(node, "mark_empty_data"), "sink: %s", error.text);
     r->f->source.max_message_bytes = options->max_message_bytes;
+    for (const struct option *o = kind->options_table; result == 0 && o->key; o++)
+        if (o->unique)
+            check_unique(r, node, o);
     return result;
 }
 

@@ -10,6 +10,8 @@ struct config_forwarder_peers {
     const struct config_connection *connections;
     const bool *kind_known;
     size_t count;
+    const struct config_forwarder *forwarders; /* read before this one */
+    size_t forwarder_count;
 };
 
 /* *f is zeroed before. 0; -ENOMEM. */

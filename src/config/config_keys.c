@@ -211,7 +211,7 @@ static const struct option gaps_table[] = {
     {.key = "retention", .kind = OPTION_DURATION, OF_FORWARDER(source.gaps_retention_us), .fallback = "10min",
      .max = INT64_C(86400) * 30 * CLOCK_US_PER_S,
      .summary = "how long a gap that no transaction fills any more is looked at; longer than the longest writer"},
-    {.key = "max", .kind = OPTION_INTEGER, OF_FORWARDER(source.gaps_max), .fallback = "100000", .min = 100, .max = 1000000,
+    {.key = "max", .kind = OPTION_INTEGER, OF_FORWARDER(source.gaps_max), .fallback = "100000", .min = 100, .max = SOURCE_GAPS_MAX,
      .summary = "gaps in memory; if so many can still be filled nothing more is read"},
     OPTION_END,
 };

@@ -14,7 +14,8 @@
 static int init(struct checkpoint *c, const char *forwarder, const char *schema, const char *owner) {
     c->schema = BUF_INIT(4096);
     tables_look_init(&c->look);
-    c->cursor = c->saving = c->retained[0] = c->retained[1] = c->retained[2] = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    c->cursor = c->saving = BUF_INIT(CHECKPOINT_CURSOR_MAX);
+    c->retained[0] = c->retained[1] = c->retained[2] = BUF_INIT(SOURCE_ARRAY_MAX);
     c->system_identifier = c->row_owner = BUF_INIT(TEXT_MAX_BYTES);
     c->forwarder = strdup(forwarder);
     c->owner = strdup(owner);
@@ -72,6 +73,10 @@ bool checkpoint_has_row(const struct checkpoint *c) {
     return c->has_row;
 }
 
+struct span checkpoint_seen_cursor(const struct checkpoint *c) {
+    return c->row.cursor;
+}
+
 const struct checkpoint_row *checkpoint_row(const struct checkpoint *c) {
     ASSERT(c->has_row);
     return &c->row;
@@ -79,6 +84,10 @@ const struct checkpoint_row *checkpoint_row(const struct checkpoint *c) {
 
 const char *checkpoint_server(const struct checkpoint *c) {
     return c->look.server;
+}
+
+bool checkpoint_tables_absent(const struct checkpoint *c) {
+    return c->look.absent;
 }
 
 const char *checkpoint_note(const struct checkpoint *c) {
@@ -95,6 +104,7 @@ static int look(struct checkpoint *c, int64_t now_us) {
 
 int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
     c->made = false;
+    c->row.cursor = SPAN_ABSENT;
     return look(c, now_us);
 }
 

@@ -85,10 +85,13 @@ bool checkpoint_busy(const struct checkpoint *c);
 enum checkpoint_signal checkpoint_next(struct checkpoint *c, int64_t now_us, struct error *reterr);
 /* A row has been loaded or created since the last reset. */
 bool checkpoint_has_row(const struct checkpoint *c);
+/* The row's cursor as it was seen last, by the inspection or later; absent: no row. */
+struct span checkpoint_seen_cursor(const struct checkpoint *c);
 const struct checkpoint_row *checkpoint_row(const struct checkpoint *c);
 /* Server facts of the last inspection, which keep and tail must agree on: identifier, start time, address. */
 const char *checkpoint_server(const struct checkpoint *c);
 const char *checkpoint_note(const struct checkpoint *c);
+bool checkpoint_tables_absent(const struct checkpoint *c); /* our tables are not there, or not all of them */
 /* The connection was closed. */
 void checkpoint_reset(struct checkpoint *c);
 

@@ -15,6 +15,7 @@ int checkpoint_ask(struct checkpoint *c, enum task task, const char *name, const
 int checkpoint_ask_load(struct checkpoint *c, enum task task, int64_t now_us) {
     struct pgconn_param params[] = {param_text(span_of(c->forwarder))};
     c->has_row = c->taken = false;
+    c->row.cursor = SPAN_ABSENT;
     return checkpoint_ask(c, task, NULL, c->sql.load.data, params, ARRAY_LENGTH(params), now_us);
 }
 

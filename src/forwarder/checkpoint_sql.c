@@ -9,13 +9,16 @@ const char checkpoint_sql_look[] =
     "SELECT pg_is_in_recovery(), " PGCONN_SERVER_SQL ", current_user, c.oid,"
     " has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
     " AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')"
-    " AND has_table_privilege(g.oid, 'SELECT') AND has_table_privilege(g.oid, 'INSERT') AND has_table_privilege(g.oid, 'DELETE'),"
-    " (SELECT string_agg(w, ', ') FROM unnest($2::text[]) AS w WHERE NOT EXISTS (SELECT FROM pg_attribute a"
+    " AND has_table_privilege(g.oid, 'SELECT') AND has_table_privilege(g.oid, 'INSERT') AND has_table_privilege(g.oid, 'DELETE')"
+    " AND has_table_privilege(j.oid, 'INSERT'),"
+    " (SELECT string_agg(w, ', ' ORDER BY i) FROM unnest($2::text[]) WITH ORDINALITY AS wanted (w, i)"
+    " WHERE NOT EXISTS (SELECT FROM pg_attribute a"
     " WHERE a.attrelid = c.oid AND a.attname = w AND a.attnum > 0 AND NOT a.attisdropped)),"
-    " (SELECT system_identifier FROM pg_control_system()), g.oid"
+    " (SELECT system_identifier FROM pg_control_system()), g.oid, j.oid"
     " FROM (SELECT) AS one LEFT JOIN pg_namespace n ON n.nspname = $1"
     " LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'checkpoint' AND c.relkind = 'r'"
-    " LEFT JOIN pg_class g ON g.relnamespace = n.oid AND g.relname = 'gap' AND g.relkind = 'r'";
+    " LEFT JOIN pg_class g ON g.relnamespace = n.oid AND g.relname = 'gap' AND g.relkind = 'r'"
+    " LEFT JOIN pg_class j ON j.relnamespace = n.oid AND j.relname = 'journal' AND j.relkind = 'r'";
 
 /* Of another database clock than ours, so as a duration. */
 #define LEASE_LEFT "greatest(0, (extract(epoch FROM lease_until - now()) * 1000000)::int8)"

@@ -9,7 +9,7 @@ extern const char checkpoint_sql_columns[];
 
 /* $1 schema, $2 columns. Is it in recovery; PGCONN_SERVER_SQL; role; the table
  * checkpoint, NULL: absent; are all rights there; which columns are not; system
- * identifier; the table gap, NULL: absent. */
+ * identifier; the tables gap and journal, NULL: absent. */
 extern const char checkpoint_sql_look[];
 
 /* Embedded. $1 is the forwarder. load and create return cursor, position, system

@@ -1,4 +1,4 @@
-/* command: an operator's command to a forwarder: written down, done, answered; one at a time */
+/* command: an operator's command to a forwarder: written down, done, answered; one is written down at a time */
 #include "forwarder/command.h"
 
 #include <inttypes.h>
@@ -72,14 +72,26 @@ static void refuse(struct command *c, const struct mail *mail, enum forwarder_ve
     va_end(args);
 }
 
+/* Of the one that is being written down. */
 static void end(struct command *c, enum forwarder_verdict verdict, const char *format, ...) PRINTF_LIKE(3, 4);
 
 static void end(struct command *c, enum forwarder_verdict verdict, const char *format, ...) {
-    ASSERT(c->phase != COMMAND_NONE);
-    c->phase = COMMAND_NONE;
+    ASSERT(c->writes);
+    c->writes = false;
     va_list args;
     va_start(args, format);
     answer_mail(c, &c->mail, verdict, format, args);
+    va_end(args);
+}
+
+static void end_skip(struct command *c, enum forwarder_verdict verdict, const char *format, ...) PRINTF_LIKE(3, 4);
+
+static void end_skip(struct command *c, enum forwarder_verdict verdict, const char *format, ...) {
+    ASSERT(c->skips);
+    c->skips = false;
+    va_list args;
+    va_start(args, format);
+    answer_mail(c, &c->skip, verdict, format, args);
     va_end(args);
 }
 
@@ -118,7 +130,7 @@ static int describe(struct command *c, const struct flow_view *view, struct buf 
 
 static void write_down(struct command *c, const struct mail *mail, int64_t now_us) {
     c->mail = *mail;
-    c->phase = COMMAND_WRITES;
+    c->writes = true;
     bool skips = mail->kind == MAIL_SKIP;
     if (!skips) {
         snprintf(c->before, sizeof c->before, "{\"paused\": %s}", c->paused ? "true" : "false");
@@ -193,21 +205,26 @@ static void do_skip(struct command *c, int64_t now_us) {
     }
     c->seq = flow_skip(c->reach.flow, now_us);
     c->reach.counts->skipped++;
-    c->phase = COMMAND_SAVES;
+    c->writes = false;
+    c->skips = true;
+    c->skip = c->mail;
 }
 
 void command_saved(struct command *c) {
-    if (c->phase == COMMAND_SAVES && flow_is_saved(c->reach.flow, c->seq))
-        end(c, FORWARDER_DONE, "skipped the event at position %" PRId64 ", and the checkpoint is past it",
-            c->mail.command.position);
+    if (c->skips && flow_is_saved(c->reach.flow, c->seq))
+        end_skip(c, FORWARDER_DONE, "skipped the event at position %" PRId64 ", and the checkpoint is past it",
+                 c->skip.command.position);
 }
 
 /* ------------------------------------------------------------------------------- */
 
 void command_begin(struct command *c, const struct mail *mail, int64_t now_us) {
     ASSERT(mail->command.number != 0);
-    if (c->phase != COMMAND_NONE)
+    if (c->writes)
         refuse(c, mail, FORWARDER_CANNOT, "another command is under way; try again");
+    else if (c->skips && mail->kind == MAIL_SKIP)
+        refuse(c, mail, FORWARDER_CANNOT, "the event at position %" PRId64 " is being skipped, and the checkpoint is not past it "
+               "yet; try again", c->skip.command.position);
     else if (!database_connected(c->reach.database))
         refuse(c, mail, FORWARDER_CANNOT, "the database is away or another instance is active, so it can't be written down; "
                "nothing was done");
@@ -218,13 +235,13 @@ void command_begin(struct command *c, const struct mail *mail, int64_t now_us) {
 }
 
 void command_loaded(struct command *c, int64_t now_us) {
-    ASSERT(c->phase == COMMAND_NONE);
+    ASSERT(!c->writes && !c->skips);
     c->paused = database_paused(c->reach.database);
     flow_pause(c->reach.flow, now_us, c->paused);
 }
 
 void command_written(struct command *c, int64_t now_us) {
-    ASSERT(c->phase == COMMAND_WRITES);
+    ASSERT(c->writes);
     if (c->mail.kind == MAIL_SKIP)
         do_skip(c, now_us);
     else
@@ -232,14 +249,14 @@ void command_written(struct command *c, int64_t now_us) {
 }
 
 void command_failed(struct command *c, const char *why) {
-    ASSERT(c->phase == COMMAND_WRITES);
+    ASSERT(c->writes);
     end(c, FORWARDER_CANNOT, "it can't be written down, so nothing was done: %s (penstock schema prints tables and rights)", why);
 }
 
 void command_lost(struct command *c, const char *why) {
-    if (c->phase == COMMAND_WRITES)
+    if (c->writes)
         end(c, FORWARDER_CANNOT, "whether it was done, penstock status will tell: %s", why);
-    else if (c->phase == COMMAND_SAVES)
-        end(c, FORWARDER_CANNOT, "it is in the journal, but the checkpoint is not known to be past the event; if that is still "
-            "held, repeat it: %s", why);
+    if (c->skips)
+        end_skip(c, FORWARDER_CANNOT, "it is in the journal, but the checkpoint is not known to be past the event; if that is "
+                 "still held, repeat it: %s", why);
 }

@@ -1,4 +1,4 @@
-/* command: an operator's command to a forwarder: written down, done, answered; one at a time */
+/* command: an operator's command to a forwarder: written down, done, answered; one is written down at a time */
 #ifndef PENSTOCK_FORWARDER_COMMAND_H
 #define PENSTOCK_FORWARDER_COMMAND_H
 
@@ -27,9 +27,13 @@ struct command_reach {
 struct command {
     struct command_reach reach;
     bool paused; /* by the row */
-    enum { COMMAND_NONE, COMMAND_WRITES, COMMAND_SAVES } phase;
+    bool writes; /* a command is being written down: */
     struct mail mail;
-    uint64_t seq; /* COMMAND_SAVES: flow's number of the event */
+    /* A skip that was done waits for its save. What is on the wire comes first, and a broker that blocks may keep
+     * it there for long: pause and resume don't wait for it. */
+    bool skips;
+    struct mail skip;
+    uint64_t seq; /* flow's number of its event */
     struct checkpoint_command row;
     char before[2048], after[256];
 };

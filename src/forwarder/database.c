@@ -376,7 +376,7 @@ static void start_inspection(struct database *d, int64_t now_us) {
         note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
     } else if (d->phase == PHASE_TAIL_DIAL && pgconn_state(d->tail) == PGCONN_IDLE) {
         d->phase = PHASE_TAIL_INSPECT;
-        note_failure(d, source_inspect(d->source, now_us), "inspecting the event table");
+        note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us), "inspecting the event table");
     }
 }
 
@@ -484,5 +484,6 @@ void database_drop(struct database *d, const char *why) {
 }
 
 void database_release(struct database *d, uint64_t oldest_target) {
-    source_release(d->source, oldest_target);
+    if (!d->save_wanted && !d->saving)
+        source_release(d->source, oldest_target);
 }

@@ -65,6 +65,7 @@ struct checkpoint_command;
 void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us);
 /* Gives both connections up: DATABASE_DOWN with `why` is the next fact. */
 void database_drop(struct database *d, const char *why);
+/* Nothing while a save is under way, which may be of a place before. */
 void database_release(struct database *d, uint64_t oldest_target);
 
 /* For messages and status. */

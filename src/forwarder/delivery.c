@@ -10,6 +10,7 @@
 #include "base/limit.h"
 #include "base/log.h"
 #include "flow/view.h"
+#include "forwarder/outlet.h"
 
 /* Attributes beside the data: their texts come from columns of any length. */
 #define EVENT_ATTRIBUTES_MAX_BYTES (4 * 1024 * 1024)
@@ -37,45 +38,19 @@ struct delivery {
     struct forwarder_times *times;
     int64_t *handed_us; /* to the sink, by the number in the token */
     int64_t wall_us;    /* of this turn: an event's whole way is told by it */
-    struct sink *sink;
+    struct outlet outlet;
+    struct sink *sink; /* the outlet's */
     struct slot *slots;
     uint32_t slot_count;
     size_t keep_bytes;
     struct hash_key hash_key;
     struct span order_attribute;
-    struct span *named; /* by the rules, for the sink */
     struct destination destination; /* scratch: filled for one submit */
     char described[512];
     bool sink_up;
     struct limit limits[SINK_REJECTED + 1]; /* by outcome: one storm doesn't hide another */
     struct limit verdict_limit;
 };
-
-static int open_sink(struct delivery *d, struct guard *guard, uint64_t seed) {
-    const struct forwarder_options *o = d->options;
-    size_t destinations = rule_set_destinations(o->rules), named = 0;
-    d->named = calloc(destinations + 1, sizeof *d->named);
-    if (!d->named)
-        return -ENOMEM;
-    for (size_t i = 0; i < destinations; i++) {
-        struct span literal = rule_set_literal(o->rules, i, 0);
-        if (!span_absent(literal))
-            d->named[named++] = literal;
-    }
-    struct sink_setup setup = {
-        .forwarder = o->name,
-        .connection_name = o->sink_connection_name,
-        .connection = o->sink_connection,
-        .options = o->sink_options,
-        .in_flight = o->flow.sink_in_flight,
-        .guard = guard,
-        .seed = seed,
-        .named = d->named,
-        .named_count = named,
-        .names_more = named < destinations,
-    };
-    return o->sink_kind->open(&setup, &d->sink);
-}
 
 int delivery_new(const struct forwarder_options *o, struct flow *flow, struct guard *guard,
                  struct forwarder_counts *counts, struct forwarder_times *times, uint64_t seed,
@@ -96,11 +71,12 @@ int delivery_new(const struct forwarder_options *o, struct flow *flow, struct gu
         d->keep_bytes = EVENT_KEEP_BYTES_LEAST;
     d->slots = calloc(d->slot_count, sizeof *d->slots);
     d->handed_us = calloc(o->flow.sink_in_flight, sizeof *d->handed_us);
-    int r = d->slots && d->handed_us ? open_sink(d, guard, seed) : -ENOMEM;
+    int r = d->slots && d->handed_us ? outlet_open(&d->outlet, o, guard, seed) : -ENOMEM;
     if (r < 0) {
         delivery_free(d);
         return r;
     }
+    d->sink = d->outlet.sink;
     size_t max_bytes = (size_t)o->row.max_message_bytes + EVENT_ATTRIBUTES_MAX_BYTES;
     for (uint32_t i = 0; i < d->slot_count; i++)
         event_init(&d->slots[i].event, max_bytes);
@@ -111,15 +87,13 @@ int delivery_new(const struct forwarder_options *o, struct flow *flow, struct gu
 void delivery_free(struct delivery *d) {
     if (!d)
         return;
-    if (d->sink)
-        d->sink->kind->close(d->sink);
+    outlet_close(&d->outlet);
     for (uint32_t i = 0; d->slots && i < d->slot_count; i++) {
         event_done(&d->slots[i].event);
         free(d->slots[i].reason);
     }
     free(d->handed_us);
     free(d->slots);
-    free(d->named);
     destination_done(&d->destination);
     free(d);
 }
@@ -442,6 +416,11 @@ void delivery_renew(struct delivery *d, int64_t now_us, const char *reason) {
 void delivery_fence(struct delivery *d, int64_t now_us, const char *reason) {
     if (d->sink->kind->fence)
         d->sink->kind->fence(d->sink, now_us, reason);
+}
+
+void delivery_lead(struct delivery *d, int64_t now_us, bool leads) {
+    if (d->sink->kind->lead)
+        d->sink->kind->lead(d->sink, now_us, leads);
 }
 
 int delivery_poll(struct delivery *d, struct pollfd fds[SINK_POLL_MAX]) {

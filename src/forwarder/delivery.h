@@ -29,6 +29,9 @@ void delivery_renew(struct delivery *d, int64_t now_us, const char *reason);
 /* Nothing that the sink holds back may follow by itself (sink.h). */
 void delivery_fence(struct delivery *d, int64_t now_us, const char *reason);
 
+/* Whether this instance is the active one (sink.h). */
+void delivery_lead(struct delivery *d, int64_t now_us, bool leads);
+
 int delivery_poll(struct delivery *d, struct pollfd fds[SINK_POLL_MAX]);
 int64_t delivery_deadline_us(const struct delivery *d);
 void delivery_view(const struct delivery *d, struct sink_view *ret_view);

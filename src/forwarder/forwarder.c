@@ -83,6 +83,8 @@ static int build(struct forwarder *f) {
     if (r == 0)
         r = delivery_new(&f->options, f->flow, f->guard, &f->counts, &f->times, seed + 2, &f->delivery);
     if (r == 0)
+        delivery_lead(f->delivery, clock_now_us(), false);
+    if (r == 0)
         r = report_new(&f->options, &f->report);
     f->command.reach = (struct command_reach){f->options.name, f->flow, f->delivery, f->database, f->report, &f->counts};
     return r;
@@ -183,6 +185,7 @@ static void on_up(struct forwarder *f, int64_t now_us) {
     f->left_behind = 0;
     flow_database_up(f->flow, now_us, mark_of(f));
     flow_leased(f->flow, now_us, database_leased_us(f->database));
+    delivery_lead(f->delivery, now_us, true);
     command_loaded(&f->command, now_us);
     struct log_fields fields = {.forwarder = f->options.name};
     report_findings(f->report, database_note(f->database), false);
@@ -199,6 +202,7 @@ static void on_down(struct forwarder *f, enum state_database why, const struct e
     if (!f->database_up)
         return;
     f->database_up = false;
+    delivery_lead(f->delivery, now_us, false);
     command_lost(&f->command, error->text);
     report_saving(f->report, NULL);
     /* Whether the last save took place only the next load can tell. */
@@ -277,6 +281,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
     case DATABASE_READ_DONE:
         histogram_add(&f->times.read, now_us - f->read_since_us);
         flow_read_done(f->flow, now_us, database_caught_up(f->database));
+        database_release(f->database, flow_oldest_target(f->flow)); /* idle, nothing is saved */
         return true;
     case DATABASE_DROPPED:
         flow_target_dropped(f->flow, database_dropped(f->database));

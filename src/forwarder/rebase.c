@@ -157,8 +157,13 @@ static enum source_signal next_signal(struct work *w) {
     }
 }
 
+/* Absent: another one will be made. */
+static struct span kept_cursor(const struct work *w) {
+    return w->rebase->upgraded ? buf_span(&w->old_cursor) : SPAN_ABSENT;
+}
+
 static int inspect(struct work *w) {
-    int r = source_inspect(w->source, clock_now_us());
+    int r = source_inspect(w->source, kept_cursor(w), clock_now_us());
     if (r)
         return r < 0 ? r : REBASE_E_REFUSED;
     enum source_signal signal = next_signal(w);
@@ -168,7 +173,7 @@ static int inspect(struct work *w) {
 
 /* That the source can begin there is the proof that the cursor is of this server. */
 static int find_cursor(struct work *w) {
-    struct span from = w->rebase->upgraded ? buf_span(&w->old_cursor) : SPAN_ABSENT;
+    struct span from = kept_cursor(w);
     int r = source_open(w->source, from, NULL, clock_now_us(), &w->error);
     if (r)
         return r < 0 ? r : REBASE_E_REFUSED;
@@ -186,7 +191,7 @@ static int find_cursor(struct work *w) {
 static int write_sql(struct work *w, struct buf *sql) {
     const char *schema = w->schema.data;
     int r = buf_addf(sql,
-                     "WITH open AS MATERIALIZED (SELECT string_agg(pid::text, ', ') AS pids FROM pg_stat_activity"
+                     "WITH open AS MATERIALIZED (SELECT string_agg(pid::text, ', ' ORDER BY pid) AS pids FROM pg_stat_activity"
                      " WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = left($7, 63)),"
                      " old AS MATERIALIZED (SELECT * FROM %s.checkpoint WHERE forwarder = $1 AND cursor = $2 FOR UPDATE),"
                      " moved AS (UPDATE %s.checkpoint c SET cursor = $3, position = $4, system_identifier = $5, owner = $6,"

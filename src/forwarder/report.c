@@ -111,6 +111,10 @@ static enum state_database database_of(const struct report *r, const struct repo
 }
 
 static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
+    if (r->database != STATE_DATABASE_UP)
+        r->sink_was_up = false; /* it may go and come with the database (sink.h: lead) */
+    if (sink->elsewhere)
+        return STATE_SINK_ELSEWHERE;
     if (sink->connected) {
         r->sink_was_up = true;
         return sink->blocked ? STATE_SINK_BLOCKED : STATE_SINK_UP;
@@ -207,6 +211,21 @@ static void say_gap(const struct report *r, int64_t now_us, struct words *w) {
     culprit_resumes(&r->waiting, w->resumes, sizeof w->resumes);
 }
 
+static void say_standby(const struct report *r, const struct sink_view *sink, struct words *w) {
+    if (r->database != STATE_DATABASE_STANDBY) {
+        words_elsewhere(w, r->options->sink_connection_name, sink);
+        return;
+    }
+    snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
+    snprintf(w->resumes, sizeof w->resumes, "when that one stops, or when its lease of %.3g s has run out",
+             (double)r->options->lease_us / (double)CLOCK_US_PER_S);
+}
+
+static const char *unless_by_setval(const struct report_view *v) {
+    bool gaps = strcmp(database_mode(v->database), "gaps") == 0;
+    return gaps ? "setval if rows were written past the table's sequence, else " : "";
+}
+
 static void find_words(const struct report *r, enum forwarder_state state, const struct report_view *v,
                        const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -222,8 +241,8 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         return;
     case FORWARDER_AHEAD:
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N "
-                 "the last position that counts as sent; looked at again every 30 s", r->options->name);
+        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: %spenstock rebase %s --position N --reason TEXT, N "
+                 "the last position that counts as sent; looked at again every 30 s", unless_by_setval(v), r->options->name);
         return;
     case FORWARDER_DISCONNECTED:
         say_disconnected(r, v, sink, now_us, w);
@@ -244,9 +263,7 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         snprintf(w->resumes, sizeof w->resumes, "with penstock resume %s", r->options->name);
         return;
     case FORWARDER_STANDBY:
-        snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when that one stops, or when its lease of %.3g s has run out",
-                 (double)r->options->lease_us / (double)CLOCK_US_PER_S);
+        say_standby(r, sink, w);
         return;
     case FORWARDER_DELIVERING:
     case FORWARDER_IDLE:
@@ -301,9 +318,19 @@ static enum log_level level_of(enum news_kind kind, enum forwarder_state to) {
     return kind == NEWS_RECOVERED ? LOG_LEVEL_NOTICE : change_to(to).level;
 }
 
+/* Which event it is about, if it is about one: of what the snapshot shows. */
+static void add_culprit(struct log_fields *fields, const struct forwarder_culprit *c, char position[24]) {
+    if (strcmp(c->kind, "event") != 0)
+        return;
+    snprintf(position, 24, "%" PRId64, c->position);
+    fields->position = position;
+    fields->event_id = c->event_id;
+    fields->destination = c->destination[0] ? c->destination : NULL;
+}
+
 /* "held -> delivering: …; goes on …" */
 static void say_news(struct report *r, enum forwarder_state state, const struct words *w, int64_t now_us) {
-    char cause[NEWS_CAUSE_MAX], more[64] = "";
+    char cause[NEWS_CAUSE_MAX], more[64] = "", position[24];
     snprintf(cause, sizeof cause, "%.*s", w->cause_len < sizeof cause ? (int)w->cause_len : (int)sizeof cause - 1, w->reason);
     enum forwarder_state from;
     uint64_t unsaid;
@@ -316,6 +343,7 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
     const char *goes_on = !w->resumes[0] ? "" : len > 0 && w->reason[len - 1] == ';' ? " goes on " : "; goes on ";
     struct log_fields fields = {.forwarder = r->options->name, .state = forwarder_state_name(state),
                                 .message_id = message_id_of(kind, from, state), .error = len > 0 ? w->reason : NULL};
+    add_culprit(&fields, &r->stats.culprit, position);
     bool same = kind == NEWS_CAUSE;
     log_say(level_of(kind, state), &fields, "%s%s%s%s%s%s%s%s", same ? "still" : forwarder_state_name(from),
             same ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);

@@ -29,6 +29,8 @@ static enum forwarder_state by_sink(enum state_sink sink) {
         return FORWARDER_DISCONNECTED;
     case STATE_SINK_BLOCKED:
         return FORWARDER_BLOCKED;
+    case STATE_SINK_ELSEWHERE:
+        return FORWARDER_STANDBY;
     case STATE_SINK_UP:
         break;
     }

@@ -38,8 +38,8 @@ static void miss_rights(struct tables_look *l, const char *schema, struct span r
     const char *name = quoted.data ? quoted.data : "ROLE";
     tables_look_miss(l,
                      "role %s may not read and write the tables of schema %s: GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT, "
-                     "INSERT, UPDATE, DELETE ON %s.checkpoint, %s.gap TO %s;",
-                     name, schema, schema, name, schema, schema, name);
+                     "INSERT, UPDATE, DELETE ON %s.checkpoint, %s.gap TO %s; GRANT SELECT, INSERT ON %s.journal TO %s;",
+                     name, schema, schema, name, schema, schema, name, schema, name);
 }
 
 void tables_look_read(struct tables_look *l, const struct pgconn *keep, const char *schema) {
@@ -47,14 +47,14 @@ void tables_look_read(struct tables_look *l, const struct pgconn *keep, const ch
     snprintf(l->server, sizeof l->server, "%.*s", SPAN_ARGS(server));
     snprintf(l->server_identifier, sizeof l->server_identifier, "%.*s", SPAN_ARGS(pgconn_value(keep, 6)));
     bool no_row = span_absent(pgconn_value(keep, 3)), no_gaps = span_absent(pgconn_value(keep, 7));
-    l->absent = no_row || no_gaps;
+    l->absent = no_row || no_gaps || span_absent(pgconn_value(keep, 8));
     if (span_is(pgconn_value(keep, 0), "t"))
         tables_look_miss(l, "the server is in recovery (a standby): connect to the primary");
     else if (l->absent)
         tables_look_miss(l,
                          "there is no table %s.%s: run what `penstock schema --role %.*s` prints, or set checkpoint: "
                          "{create: true}",
-                         schema, no_row ? "checkpoint" : "gap", SPAN_ARGS(role));
+                         schema, no_row ? "checkpoint" : no_gaps ? "gap" : "journal", SPAN_ARGS(role));
     else if (!span_absent(lacking))
         tables_look_miss(l,
                          "table %s.checkpoint is not Penstock's or of another version: it lacks %.*s; name another schema",

@@ -27,6 +27,12 @@ void words_blocked(struct words *w, const char *connection, const struct sink_vi
     SAY(resumes, "%s", sink->blocked_ends ? sink->blocked_ends : "when confirms come again; until then nothing is given up");
 }
 
+void words_elsewhere(struct words *w, const char *connection, const struct sink_view *sink) {
+    ASSERT(sink->elsewhere);
+    SAY(reason, "broker '%s': %s", connection, sink->down_reason ? sink->down_reason : "another instance is connected");
+    SAY(resumes, "when that one has stopped, or the broker has noticed that it is gone (two heartbeats at most); asked every second");
+}
+
 /* What one held event does to all the others; G8 wants it said. */
 static const char *standstill(const struct flow_view *flow) {
     if (flow->unsaved_full)

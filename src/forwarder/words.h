@@ -23,6 +23,9 @@ void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us);
 /* The sink is connected and blocked. */
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink);
 
+/* The sink waits for what another instance has at the broker. */
+void words_elsewhere(struct words *w, const char *connection, const struct sink_view *sink);
+
 /* The oldest event that is not settled, and `why` it does not go. */
 void words_held(struct words *w, const char *forwarder, int64_t position, struct span id, const char *why,
                 const struct flow_view *flow, int64_t now_us);

@@ -211,7 +211,7 @@ static void look_at_rebuilding(struct kafka *k, int64_t now_us) {
         return;
     char why[ERROR_TEXT_MAX];
     snprintf(why, sizeof why, "%s", k->down.text);
-    error_set(&k->down, ERROR_RETRY, "no broker answers the new producer (the one before ended: %s)", why);
+    error_set(&k->down, ERROR_RETRY, "no broker has answered since the last producer ended (%s)", why);
     k->rebuilding = false;
 }
 
@@ -334,6 +334,10 @@ static bool kafka_notice(struct sink *s, struct sink_notice *ret_notice) {
     return kafka_topics_notice(kafka_of(s)->topics, ret_notice);
 }
 
+static bool kafka_looked(const struct sink *s) {
+    return looked(kafka_of(s));
+}
+
 static const struct option no_options[] = {OPTION_END};
 
 const struct sink_kind sink_kind_kafka = {
@@ -361,4 +365,5 @@ const struct sink_kind sink_kind_kafka = {
     .fence = kafka_renew, /* the library's threads would go on sending */
     .view = kafka_view,
     .notice = kafka_notice,
+    .looked = kafka_looked,
 };

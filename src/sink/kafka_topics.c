@@ -382,7 +382,8 @@ bool kafka_topics_notice(struct kafka_topics *t, struct sink_notice *ret_notice)
             return true;
         }
         bool warning = kafka_findings_say(&t->cluster, &e->topic, e->partitions_before, finding, t->notice);
-        *ret_notice = (struct sink_notice){.warning = warning, .text = t->notice};
+        bool holds = KAFKA_FOUND(finding) & KAFKA_FINDINGS_OF_STATE;
+        *ret_notice = (struct sink_notice){.warning = warning, .holds = holds, .text = t->notice};
         return true;
     }
     return false;

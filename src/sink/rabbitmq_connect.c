@@ -1,4 +1,4 @@
-/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges */
+/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges and queues */
 #include "sink/rabbitmq_connect.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <sys/time.h>
 
 #include "base/clock.h"
+#include "sink/rabbitmq_claim.h"
 
 /* With TLS: POLLOUT promises a third of it; the kernel caps it at net.core.wmem_max. */
 #define SEND_BUFFER_BYTES (1024 * 1024)
@@ -23,6 +24,7 @@ struct rabbitmq_call {
     int64_t heartbeat_us, timeout_us;
     char *forwarder;
     struct rabbitmq_probe *probe; /* NULL: none */
+    char *claim;                  /* likewise */
 };
 
 static int copy_text(const char *text, char **ret_copy) {
@@ -45,6 +47,7 @@ static void free_call(void *argument) {
     free(c->key_file);
     free(c->forwarder);
     free(c->probe);
+    free(c->claim);
     free(c);
 }
 
@@ -92,30 +95,25 @@ static int choose_host(struct rabbitmq_call *c, const struct rabbitmq_connection
     return 0;
 }
 
-static int add_probe(struct rabbitmq_call *c, const struct rabbitmq_refusals *refusals, int64_t now_us) {
-    c->probe = calloc(1, sizeof *c->probe);
-    if (!c->probe)
+static int copy_probe(const struct rabbitmq_probe *probe, struct rabbitmq_probe **ret_copy) {
+    if (!probe)
+        return 0;
+    *ret_copy = malloc(sizeof **ret_copy);
+    if (!*ret_copy)
         return -ENOMEM;
-    for (uint32_t i = 0; i < refusals->count; i++) {
-        const struct rabbitmq_refusal *item = &refusals->items[i];
-        if (item->denied || item->again_us > now_us)
-            continue;
-        uint32_t at = c->probe->count++;
-        memcpy(c->probe->exchanges[at].name, item->name, sizeof item->name);
-        c->probe->exchanges[at].name_len = item->name_len;
-    }
+    **ret_copy = *probe;
     return 0;
 }
 
 int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *forwarder, uint32_t turn,
-                      const struct rabbitmq_refusals *refusals, int64_t now_us, struct rabbitmq_call **ret_call) {
+                      const struct rabbitmq_probe *probe, const char *claim, struct rabbitmq_call **ret_call) {
     CLEANUP(cleanup_call) struct rabbitmq_call *c = calloc(1, sizeof *c);
     if (!c)
         return -ENOMEM;
     c->heartbeat_us = connection->heartbeat_us;
     c->timeout_us = connection->connect_timeout_us;
     c->password.kind = connection->password.kind;
-    if (copy_text(connection->uri, &c->uri) < 0 || copy_text(forwarder, &c->forwarder) < 0 ||
+    if (copy_text(connection->uri, &c->uri) < 0 || copy_text(forwarder, &c->forwarder) < 0 || copy_text(claim, &c->claim) < 0 ||
         copy_text(connection->password.value, &c->password.value) < 0 ||
         copy_text(connection->tls_ca_file, &c->ca_file) < 0 || copy_text(connection->tls_cert_file, &c->cert_file) < 0 ||
         copy_text(connection->tls_key_file, &c->key_file) < 0)
@@ -124,8 +122,8 @@ int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *
     int r = parse_uri(c->uri, &c->info);
     if (r == 0)
         r = choose_host(c, connection, turn);
-    if (r == 0 && refusals)
-        r = add_probe(c, refusals, now_us);
+    if (r == 0)
+        r = copy_probe(probe, &c->probe);
     if (r < 0)
         return r;
     *ret_call = TAKE(c);
@@ -142,7 +140,7 @@ void rabbitmq_say_status(struct error *error, int status) {
     error_set(error, ERROR_RETRY, "%s (librabbitmq %d)", amqp_error_string2(status), status);
 }
 
-static int say_reply(struct error *error, const char *step, const amqp_rpc_reply_t *reply) {
+int rabbitmq_say_reply(struct error *error, const char *step, const amqp_rpc_reply_t *reply) {
     if (reply->reply_type == AMQP_RESPONSE_NORMAL)
         return 0;
     const void *decoded = reply->reply.decoded;
@@ -165,6 +163,17 @@ static int say_failed(struct error *error, const char *step, int status) {
     rabbitmq_say_status(error, status);
     error_prefix(error, "%s", step);
     return -EIO;
+}
+
+const amqp_channel_close_t *rabbitmq_refusal_of(const amqp_rpc_reply_t *reply) {
+    bool refused = reply->reply_type == AMQP_RESPONSE_SERVER_EXCEPTION && reply->reply.id == AMQP_CHANNEL_CLOSE_METHOD;
+    return refused ? reply->reply.decoded : NULL;
+}
+
+int rabbitmq_accept_close(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) {
+    amqp_channel_close_ok_t ok = {0};
+    int status = amqp_send_method(connection, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+    return status == AMQP_STATUS_OK ? 0 : say_failed(reterr, "channel.close-ok", status);
 }
 
 /* Steps. ----------------------------------------------------------------- */
@@ -264,13 +273,13 @@ static int read_password_and_log_in(const struct rabbitmq_call *c, amqp_connecti
             return r;
     }
     amqp_rpc_reply_t reply = log_in(c, connection, c->password.kind != SECRET_NONE ? password.data : c->info.password);
-    return say_reply(reterr, "login", &reply);
+    return rabbitmq_say_reply(reterr, "login", &reply);
 }
 
-static int open_channel(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) {
+int rabbitmq_open_channel(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) {
     amqp_channel_open(connection, channel);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
-    return say_reply(reterr, "channel.open", &reply);
+    return rabbitmq_say_reply(reterr, "channel.open", &reply);
 }
 
 static int set_up(const struct rabbitmq_call *c, amqp_connection_state_t connection, struct error *reterr) {
@@ -282,7 +291,7 @@ static int set_up(const struct rabbitmq_call *c, amqp_connection_state_t connect
     if (r == 0)
         r = read_password_and_log_in(c, connection, reterr);
     if (r == 0)
-        r = open_channel(connection, RABBITMQ_CHANNEL, reterr);
+        r = rabbitmq_open_channel(connection, RABBITMQ_CHANNEL, reterr);
     return r;
 }
 
@@ -303,14 +312,29 @@ static amqp_connection_state_t open_connection(const struct rabbitmq_call *c, st
     return NULL;
 }
 
+/* With a word to the broker: it may come every second. */
+static int claim(const struct rabbitmq_call *c, amqp_connection_state_t connection, struct error *reterr) {
+    int r = rabbitmq_claim(connection, c->claim, reterr);
+    if (r == 0)
+        return 0;
+    if (reterr->class != ERROR_TAKEN) /* that is so at each of the cluster's hosts */
+        error_prefix(reterr, "%s:%d", c->host, c->port);
+    amqp_connection_close(connection, AMQP_REPLY_SUCCESS);
+    return r;
+}
+
 static void *connect_for_publishing(void *argument, struct error *reterr) {
     const struct rabbitmq_call *c = argument;
     amqp_connection_state_t connection = open_connection(c, reterr);
     if (!connection)
         return NULL;
-    amqp_confirm_select(connection, RABBITMQ_CHANNEL);
-    amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
-    if (say_reply(reterr, "confirm.select", &reply) == 0)
+    int r = c->claim ? claim(c, connection, reterr) : 0;
+    if (r == 0) {
+        amqp_confirm_select(connection, RABBITMQ_CHANNEL);
+        amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
+        r = rabbitmq_say_reply(reterr, "confirm.select", &reply);
+    }
+    if (r == 0)
         return connection;
     close_connection(connection);
     return NULL;
@@ -322,34 +346,47 @@ const struct dial_ops rabbitmq_connect_ops = {
     .free_argument = free_call,
 };
 
+static void send_question(amqp_connection_state_t connection, amqp_channel_t channel, const struct rabbitmq_question *q) {
+    amqp_bytes_t name = {.len = q->name_len, .bytes = (char *)q->name};
+    if (q->queue)
+        amqp_queue_declare(connection, channel, name, 1, 0, 0, 0, amqp_empty_table);
+    else
+        amqp_exchange_declare(connection, channel, name, amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
+}
+
+static void take_no(struct rabbitmq_question *q, const amqp_channel_close_t *close) {
+    q->code = close->reply_code;
+    snprintf(q->reason, sizeof q->reason, "%.*s", (int)close->reply_text.len,
+             close->reply_text.len ? (const char *)close->reply_text.bytes : "");
+}
+
 /* Every question that is answered by no closes its channel: the next has one of its own. */
-static int ask(amqp_connection_state_t connection, amqp_channel_t channel, struct rabbitmq_probe *probe, uint32_t i,
+static int ask(amqp_connection_state_t connection, amqp_channel_t channel, struct rabbitmq_question *q,
                struct error *reterr) {
     if (channel != RABBITMQ_CHANNEL) {
-        int r = open_channel(connection, channel, reterr);
+        int r = rabbitmq_open_channel(connection, channel, reterr);
         if (r < 0)
             return r;
     }
-    amqp_bytes_t name = {.len = probe->exchanges[i].name_len, .bytes = probe->exchanges[i].name};
-    amqp_exchange_declare(connection, channel, name, amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
+    send_question(connection, channel, q);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(connection);
-    probe->exchanges[i].found = reply.reply_type == AMQP_RESPONSE_NORMAL;
-    if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION && reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
-        amqp_channel_close_ok_t ok = {0};
-        int status = amqp_send_method(connection, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
-        return status == AMQP_STATUS_OK ? 0 : say_failed(reterr, "channel.close-ok", status);
+    q->found = reply.reply_type == AMQP_RESPONSE_NORMAL;
+    const amqp_channel_close_t *no = rabbitmq_refusal_of(&reply);
+    if (no) {
+        take_no(q, no);
+        return rabbitmq_accept_close(connection, channel, reterr);
     }
-    return say_reply(reterr, "exchange.declare", &reply);
+    return rabbitmq_say_reply(reterr, "declare passive", &reply);
 }
 
-static void *probe_exchanges(void *argument, struct error *reterr) {
+static void *probe_names(void *argument, struct error *reterr) {
     struct rabbitmq_call *c = argument;
     amqp_connection_state_t connection = open_connection(c, reterr);
     if (!connection)
         return NULL;
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < c->probe->count; i++)
-        r = ask(connection, (amqp_channel_t)(RABBITMQ_CHANNEL + i), c->probe, i, reterr);
+        r = ask(connection, (amqp_channel_t)(RABBITMQ_CHANNEL + i), &c->probe->questions[i], reterr);
     if (r == 0)
         amqp_connection_close(connection, AMQP_REPLY_SUCCESS);
     close_connection(connection);
@@ -357,7 +394,7 @@ static void *probe_exchanges(void *argument, struct error *reterr) {
 }
 
 const struct dial_ops rabbitmq_probe_ops = {
-    .connect = probe_exchanges,
+    .connect = probe_names,
     .close = free,
     .free_argument = free_call,
 };

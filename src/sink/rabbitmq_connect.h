@@ -1,4 +1,4 @@
-/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges */
+/* rabbitmq_connect: what runs in the dialer's thread: open, TLS, login, channel; and the probe for exchanges and queues */
 #ifndef PENSTOCK_SINK_RABBITMQ_CONNECT_H
 #define PENSTOCK_SINK_RABBITMQ_CONNECT_H
 
@@ -6,7 +6,7 @@
 #include "base/span.h"
 #include "sink/rabbitmq_library.h"
 #include "sink/rabbitmq_options.h"
-#include "sink/rabbitmq_refusals.h"
+#include "sink/rabbitmq_named.h"
 
 #define RABBITMQ_CHANNEL 1
 #define RABBITMQ_FRAME_MAX 131072 /* asked for; what RabbitMQ offers by default */
@@ -15,25 +15,19 @@
  * outlive the sink and its configuration. */
 struct rabbitmq_call;
 
-/* Host number `turn` of the connection (modulo their count). `refusals`: NULL,
- * or a probe for those that are due. 0; -ENOMEM. */
+/* Host number `turn` of the connection (modulo their count). `probe`: NULL, or
+ * what is to be asked for; `claim`: NULL, or the queue that the connection must
+ * have for itself (sink/rabbitmq_claim.h); both are copied. 0; -ENOMEM. */
 int rabbitmq_call_new(const struct rabbitmq_connection *connection, const char *forwarder, uint32_t turn,
-                      const struct rabbitmq_refusals *refusals, int64_t now_us, struct rabbitmq_call **ret_call) MUST_CHECK;
+                      const struct rabbitmq_probe *probe, const char *claim, struct rabbitmq_call **ret_call) MUST_CHECK;
 /* How many hosts there are to try. */
 uint32_t rabbitmq_call_hosts(const struct rabbitmq_connection *connection);
 
-/* The handle: an amqp_connection_state_t with RABBITMQ_CHANNEL open and confirm.select done. */
+/* The handle: an amqp_connection_state_t with RABBITMQ_CHANNEL open and confirm.select done. ERROR_TAKEN: another
+ * connection has the queue. */
 extern const struct dial_ops rabbitmq_connect_ops;
 
-/* The handle: what the broker said about each of the exchanges. */
-struct rabbitmq_probe {
-    uint32_t count;
-    struct {
-        char name[REFUSAL_NAME_MAX + 1];
-        size_t name_len;
-        bool found;
-    } exchanges[REFUSALS_MAX];
-};
+/* The handle: the probe of the call, answered; free(3). */
 extern const struct dial_ops rabbitmq_probe_ops;
 
 /* The virtual host of a URI, as text of its own; NULL: no memory. */
@@ -42,5 +36,12 @@ char *rabbitmq_vhost(const char *uri);
 /* A close from the broker, or the library's status, as one sentence. */
 void rabbitmq_say_close(struct error *error, uint16_t code, amqp_bytes_t text);
 void rabbitmq_say_status(struct error *error, int status);
+/* 0: it was no refusal. Else -EIO and a sentence that begins with the step. */
+int rabbitmq_say_reply(struct error *error, const char *step, const amqp_rpc_reply_t *reply);
+/* The channel.close that a reply is; NULL: it is another. */
+const amqp_channel_close_t *rabbitmq_refusal_of(const amqp_rpc_reply_t *reply);
+/* Answers the broker's channel.close: only then may the connection be used further. 0; -EIO. */
+int rabbitmq_accept_close(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) MUST_CHECK;
+int rabbitmq_open_channel(amqp_connection_state_t connection, amqp_channel_t channel, struct error *reterr) MUST_CHECK;
 
 #endif

@@ -148,6 +148,31 @@ static int check_short(struct span text, struct error *reterr) {
     return -EINVAL;
 }
 
+static int check_queue(struct span text, struct error *reterr) {
+    static const struct span reserved = SPAN_LITERAL("amq.");
+    if (text.len == 0) { /* the broker would make up a name, each time another */
+        error_set(reterr, ERROR_CONFIG, "is empty; the name of a queue that nothing else uses is expected");
+        return -EINVAL;
+    }
+    if (text.len >= reserved.len && memcmp(text.data, reserved.data, reserved.len) == 0) {
+        error_set(reterr, ERROR_CONFIG, "names that begin with \"amq.\" are the broker's own; another one is allowed");
+        return -EINVAL;
+    }
+    return check_short(text, reterr);
+}
+
+const struct option rabbitmq_sink_table[] = {
+    {
+        .key = "lease.queue",
+        .kind = OPTION_TEXT,
+        .offset = offsetof(struct rabbitmq_sink_options, lease_queue),
+        .unique = true,
+        .summary = "an exclusive queue on the publishing connection: the broker lets only one instance have it",
+        .check = check_queue,
+    },
+    OPTION_END,
+};
+
 const struct destination_field rabbitmq_fields[] = {
     [RABBITMQ_EXCHANGE] = {.key = "exchange",
                            .required = true,

@@ -4,6 +4,7 @@
 
 #include "base/option.h"
 #include "event/destination.h"
+#include "sink/sink.h"
 
 #define RABBITMQ_PORT_TEXT_SIZE 8
 #define RABBITMQ_SHORT_MAX 255 /* AMQP 0-9-1 4.2.5.3: a short string's length is one byte */
@@ -24,6 +25,13 @@ int rabbitmq_connection_check(const void *connection, const char **ret_key, stru
 /* "host", "host:port", "[::1]:port"; *ret_port stays as it is without one.
  * 0; -EINVAL. ret_host points into text. */
 int rabbitmq_host_parse(struct span text, struct span *ret_host, int *ret_port) MUST_CHECK;
+
+struct rabbitmq_sink_options {
+    struct sink_options common;
+    char *lease_queue; /* NULL: none */
+};
+
+extern const struct option rabbitmq_sink_table[];
 
 enum rabbitmq_field { RABBITMQ_EXCHANGE, RABBITMQ_ROUTING_KEY };
 extern const struct destination_field rabbitmq_fields[];

@@ -99,6 +99,10 @@ const struct rabbitmq_refusal *rabbitmq_refusals_find(struct rabbitmq_refusals *
     return NULL;
 }
 
+bool rabbitmq_refusal_due(const struct rabbitmq_refusal *item, int64_t now_us) {
+    return !item->denied && item->again_us <= now_us;
+}
+
 int64_t rabbitmq_refusals_deadline_us(const struct rabbitmq_refusals *r) {
     int64_t first_us = CLOCK_NEVER;
     for (uint32_t i = 0; i < r->count; i++)

@@ -43,6 +43,8 @@ bool rabbitmq_refusals_learn(struct rabbitmq_refusals *r, int code, struct span 
  * the first exchange that it fits. */
 const struct rabbitmq_refusal *rabbitmq_refusals_find(struct rabbitmq_refusals *r, struct span exchange);
 
+/* Is it forgotten only by rabbitmq_refusals_found, and due? Then it is to be asked for. */
+bool rabbitmq_refusal_due(const struct rabbitmq_refusal *item, int64_t now_us);
 /* When rabbitmq_refusals_due may have something new; CLOCK_NEVER if there is none. */
 int64_t rabbitmq_refusals_deadline_us(const struct rabbitmq_refusals *r);
 /* Forgets the denied ones whose time is over; true if a missing one is to be asked for. */

@@ -35,15 +35,15 @@ struct sink_setup {
     uint32_t in_flight;          /* resolved; the most tokens accepted and open at once */
     struct guard *guard;         /* its sockets are watched there */
     uint64_t seed;               /* for jitter */
-    /* The first fields (exchange, topic) that stand in the rules as they are, one for each destination. */
-    const struct span *named;
+    /* The first field (exchange, topic) of each destination where it stands in the rules as it is, and its second, or absent. */
+    const struct span *named, *named_seconds;
     size_t named_count;
     bool names_more; /* templates will name others */
 };
 
 /* Something that whoever runs the broker should know and nothing waits for: a topic that would lose its only copy. */
 struct sink_notice {
-    bool warning;
+    bool warning, holds; /* holds: what is published there waits until it is mended */
     const char *text; /* a sentence; valid until the next call of the sink */
 };
 
@@ -64,7 +64,7 @@ struct sink_outcome {
 
 /* For status and log; texts are valid until the next call of the sink. */
 struct sink_view {
-    bool connected;
+    bool connected, elsewhere; /* elsewhere: not connected, as another instance has what only one can have: down_reason */
     bool blocked; /* told to stop publishing, or nothing is confirmed; for how long: blocked_since_us (monotonic) */
     int64_t blocked_since_us;
     const char *blocked_reason; /* a clause of the kind's own: "it has told us to stop publishing: low on memory" */
@@ -83,7 +83,6 @@ struct sink {
 #define SINK_E_DOWN 2     /* not taken: not connected */
 #define SINK_E_REJECTED 3 /* not taken, permanent: nothing was written; *reterr */
 #define SINK_E_RETRY 4    /* not taken, for now hopeless (a missing exchange): nothing was written; *reterr */
-
 #define SINK_POLL_MAX 4
 
 /* A kind: one static const value in its .c file, one line in sinks.list. All
@@ -107,8 +106,7 @@ struct sink_kind {
 
     /* No connection is made yet: work does that. */
     int (*open)(const struct sink_setup *setup, struct sink **ret_sink);
-    /* Without any wait; open tokens are forgotten. */
-    void (*close)(struct sink *s);
+    void (*close)(struct sink *s); /* without any wait; open tokens are forgotten */
     /* Fills at most SINK_POLL_MAX entries; returns how many. */
     int (*poll)(struct sink *s, struct pollfd *fds);
     int64_t (*deadline)(const struct sink *s); /* monotonic: when work wants to be called at the latest */
@@ -119,23 +117,24 @@ struct sink_kind {
                   struct error *reterr);
     /* After a batch of submits: what was kept back for one write goes out. */
     void (*flush)(struct sink *s);
-    /* true: *ret_outcome is the next one. */
-    bool (*next)(struct sink *s, struct sink_outcome *ret_outcome);
-    /* Room to submit right now? */
-    bool (*ready)(const struct sink *s);
+    bool (*next)(struct sink *s, struct sink_outcome *ret_outcome); /* true: there was one more */
+    bool (*ready)(const struct sink *s);                            /* room to submit right now? */
     /* Gives the connection up and makes a new one: every open token gets SINK_LOST. */
     void (*renew)(struct sink *s, int64_t now_us, const char *reason);
     /* This instance may no longer be the active one (G12): what it was handed and has not yet written to a socket must not
      * follow by itself, so renews the connection if there is any such. May be NULL: submit writes at once. */
     void (*fence)(struct sink *s, int64_t now_us, const char *reason);
+    /* Whether this instance is the active one by the database (G12), for a broker that lets only one in: not connected while
+     * it is not. Never told: it only looks. May be NULL: all are let in. */
+    void (*lead)(struct sink *s, int64_t now_us, bool leads);
     void (*view)(const struct sink *s, struct sink_view *ret_view);
     /* true: *ret_notice is the next one, said once. May be NULL: there is never one. */
     bool (*notice)(struct sink *s, struct sink_notice *ret_notice);
+    /* All that the rules name has been looked at: the notices of the start are there. May be NULL: nothing is. */
+    bool (*looked)(const struct sink *s);
 };
 
-/* NULL if there is none of that name. */
-const struct sink_kind *sink_kind_find(struct span name);
-/* Number i; NULL behind the last. */
-const struct sink_kind *sink_kind_at(size_t i);
+const struct sink_kind *sink_kind_find(struct span name); /* NULL if there is none of that name */
+const struct sink_kind *sink_kind_at(size_t i);           /* NULL behind the last */
 
 #endif

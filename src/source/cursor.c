@@ -158,8 +158,8 @@ static const char *read_start(struct span text, struct members *ret_members, enu
 static int refuse(struct span text, const char *wrong, struct error *reterr) {
     struct span shown = {text.data, text.len < SHOWN_BYTES ? text.len : SHOWN_BYTES};
     error_set(reterr, ERROR_CONFIG,
-              "the cursor '%.*s%s' of the checkpoint can't be read: %s; put the right value back, or delete the "
-              "checkpoint's row to begin anew from the configured start",
+              "the cursor '%.*s%s' of the checkpoint can't be read: %s; put the right value back, or say by penstock "
+              "rebase where to go on",
               SPAN_ARGS(shown), shown.len < text.len ? "..." : "", wrong);
     return -EINVAL;
 }

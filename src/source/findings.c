@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/text.h"
 
 void findings_done(struct findings *f) {
     buf_done(&f->note);
@@ -15,9 +16,21 @@ void findings_clear(struct findings *f) {
     f->count = 0;
     f->failure = 0;
     f->refused = false;
+    f->lines = 0;
+    memset(f->refusing, 0, sizeof f->refusing);
     buf_clear(&f->note);
     if (f->note.data)
         f->note.data[0] = '\0';
+}
+
+static void count_line(struct findings *f, bool refuses) {
+    unsigned line = f->lines++;
+    if (refuses && line < FINDINGS_LINES_MAX)
+        f->refusing[line / 64] |= UINT64_C(1) << line % 64;
+}
+
+bool findings_refuses(const struct findings *f, unsigned line) {
+    return line < FINDINGS_LINES_MAX && f->refusing[line / 64] >> line % 64 & 1;
 }
 
 void findings_add(struct findings *f, enum findings_severity severity, const char *format, ...) {
@@ -26,6 +39,7 @@ void findings_add(struct findings *f, enum findings_severity severity, const cha
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text_one_line(text); /* names of a server may hold anything, and a finding is a line */
     if (severity == FINDINGS_REFUSE && !f->refused)
         error_set(&f->first, ERROR_CONFIG, "%s", text);
     f->refused |= severity == FINDINGS_REFUSE;
@@ -36,6 +50,8 @@ void findings_add(struct findings *f, enum findings_severity severity, const cha
         r = buf_terminate(&f->note);
     if (r)
         f->note.len = before;
+    else
+        count_line(f, severity == FINDINGS_REFUSE);
     if (r == -ENOMEM)
         f->failure = r;
 }

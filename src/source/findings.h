@@ -7,6 +7,7 @@
 
 #define FINDINGS_MAX_BYTES 65536
 #define FINDINGS_LINE_MAX 2048
+#define FINDINGS_LINES_MAX 4096 /* there are a few for each column at most */
 
 enum findings_severity {
     FINDINGS_WARN,   /* it can be read all the same */
@@ -16,7 +17,8 @@ enum findings_severity {
 /* Embedded. */
 struct findings {
     struct buf note; /* one a line, terminated; what no longer fits is left out */
-    unsigned count;
+    unsigned count, lines; /* found; in the note */
+    uint64_t refusing[FINDINGS_LINES_MAX / 64]; /* which lines of the note do, a bit each */
     bool refused;
     struct error first; /* of those that refuse (config) */
     int failure;        /* of ours: -ENOMEM, -EMSGSIZE; 0: none */
@@ -28,6 +30,8 @@ void findings_done(struct findings *f);
 /* Forgets them all. */
 void findings_clear(struct findings *f);
 void findings_add(struct findings *f, enum findings_severity severity, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Does line number `line` (from 0) of the note refuse? */
+bool findings_refuses(const struct findings *f, unsigned line);
 /* "3 findings, the first: …". Asserts that one refuses. */
 void findings_sum_up(const struct findings *f, struct error *reterr);
 

@@ -109,6 +109,10 @@ int gaps_retain(struct gaps *g, struct range range, int64_t until_us) {
     return gap_set_add_stored(&g->set, range, until_us);
 }
 
+void gaps_drop(struct gaps *g, uint64_t count) {
+    g->dropped += count;
+}
+
 /* Statements. --------------------------------------------------------------- */
 
 void gaps_want(struct gaps *g, uint32_t events, uint64_t bytes) {
@@ -137,10 +141,10 @@ static bool who_is_due(const struct gaps *g, int64_t now_us) {
     return now_us >= g->who_due_us || strcmp(wait.holder, g->who) != 0;
 }
 
-/* Nothing is read that would have to be remembered besides: the save that makes room is under way, or
- * what keeps it from coming is said by whoever waits for it. */
+/* What keeps the save from coming that makes room is said by whoever waits for it. Those that are still
+ * stored leave with a save, too, but an idle forwarder makes none: they don't count. */
 static bool may_read(const struct gaps *g) {
-    return g->set.gone.count < GAPS_GONE_MAX;
+    return g->set.gone.count < GAPS_GONE_MAX + g->options.max;
 }
 
 static bool is_due(const struct gaps *g, enum step step, int64_t now_us) {

@@ -26,7 +26,7 @@
  * No clock, no I/O, no SQL. Allocates while there are more gaps than ever before. One thread. */
 
 #define GAPS_LIVE_MAX 100000 /* no row is taken that would make one more; late ones may cut some in two, up to CURSOR_OPEN_MAX */
-#define GAPS_GONE_MAX 100000 /* with so many that only unsaved marks need, nothing is read until some are saved */
+#define GAPS_GONE_MAX 100000 /* with so many that only unsaved marks need (beside gaps.max that are stored), nothing is read */
 #define GAPS_TURN_MAX 1000               /* dead gaps of one statement */
 #define GAPS_TURN_US INT64_C(50000)      /* between two of them */
 #define GAPS_ROUND_US INT64_C(1000000)   /* all dead gaps: not more often */
@@ -76,6 +76,8 @@ void gaps_free(struct gaps *g);
 /* (Re)starts from a stored place; what was known is forgotten. Then gaps_retain
  * for each range of our table gap, by position. 0; -ENOMEM. */
 int gaps_open(struct gaps *g, const struct cursor_gaps *at, int64_t now_us) MUST_CHECK;
+/* So many that could not even be opened were proven dead before. */
+void gaps_drop(struct gaps *g, uint64_t count);
 /* What can't be (it overlaps an open gap or the one before, lies beyond the place) is left out. */
 int gaps_retain(struct gaps *g, struct range range, int64_t until_us) MUST_CHECK;
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "source/gaps_sql.h"
+#include "source/gaps_start.h"
 #include "source/mode.h"
 
 struct gaps_mode {
@@ -12,15 +12,8 @@ struct gaps_mode {
     struct gaps_sql sql;
     struct gaps *gaps;
 
-    /* Opening: what the cursor says, or the start of the options. */
-    bool have_cursor;
-    struct cursor_gaps at;
-    struct ranges retained;
-    struct buf left; /* int64_t each: how long the retained ones are still probed */
-
-    char table[16];       /* its oid: another table of that name is another table */
-    struct buf sequence;  /* its name, quoted; empty: can't be read */
-    int64_t drawn;        /* highest position it has given out, as far as it was seen */
+    struct gaps_start start;
+    int64_t drawn; /* highest position that the sequence has given out, as far as it was seen */
 
     enum gaps_kind asked;
     struct source_culprit who; /* what the last GAPS_WHO has said */
@@ -36,13 +29,12 @@ static struct gaps_mode *of(const struct mode *m) {
 
 static void release_mode(struct mode *m) {
     struct gaps_mode *g = of(m);
-    struct buf *all[] = {&g->left, &g->sequence, &g->more_first, &g->more_last, &g->more_left, &g->gone};
+    struct buf *all[] = {&g->more_first, &g->more_last, &g->more_left, &g->gone};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     gaps_sql_done(&g->sql);
     gaps_free(g->gaps);
-    cursor_gaps_done(&g->at);
-    ranges_done(&g->retained);
+    gaps_start_done(&g->start);
     free(g);
 }
 
@@ -50,9 +42,10 @@ static int make(struct mode **ret_mode) {
     struct gaps_mode *g = calloc(1, sizeof *g);
     if (!g)
         return -ENOMEM;
-    struct buf *all[] = {&g->left, &g->sequence, &g->more_first, &g->more_last, &g->more_left, &g->gone};
+    struct buf *all[] = {&g->more_first, &g->more_last, &g->more_left, &g->gone};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
-        *all[i] = BUF_INIT(GAPS_SQL_ARRAY_MAX);
+        *all[i] = BUF_INIT(SOURCE_ARRAY_MAX);
+    gaps_start_init(&g->start, &g->mode, &g->sql);
     *ret_mode = &g->mode;
     return 0;
 }
@@ -67,132 +60,22 @@ static int prepare(struct mode *m, const struct table *table) {
 
 /* Opening. ------------------------------------------------------------------ */
 
-/* The next number of an array; false: there is none. */
-static bool next_number(const char **at, const char *end, int64_t *ret_number) {
-    char *behind;
-    while (*at < end && (**at == '{' || **at == ','))
-        ++*at;
-    if (*at >= end || **at == '}')
-        return false;
-    *ret_number = strtoll(*at, &behind, 10);
-    bool any = behind > *at && behind <= end;
-    *at = behind;
-    return any;
-}
-
-static int read_retained(struct gaps_mode *g, const struct source_retained *retained) {
-    ranges_clear(&g->retained);
-    buf_clear(&g->left);
-    if (!retained || span_absent(retained->first) || span_absent(retained->last) || span_absent(retained->left_us))
-        return 0;
-    const char *first = retained->first.data, *last = retained->last.data, *left = retained->left_us.data;
-    const char *first_end = first + retained->first.len, *last_end = last + retained->last.len;
-    const char *left_end = left + retained->left_us.len;
-    struct range range;
-    int64_t left_us;
-    int r = 0;
-    while (r == 0 && next_number(&first, first_end, &range.first) && next_number(&last, last_end, &range.last) &&
-           next_number(&left, left_end, &left_us)) {
-        r = ranges_add(&g->retained, range);
-        if (r == 0)
-            r = buf_add(&g->left, &left_us, sizeof left_us);
-    }
-    return r;
-}
-
-/* What the configured start leaves out: rows that are visible at this moment and
- * stand there or below. What commits later is sent wherever it stands. */
-static int64_t done_upto(const struct source_options *o) {
-    switch (o->start) {
-    case SOURCE_START_BEGINNING:
-        return INT64_MIN;
-    case SOURCE_START_NOW:
-        return INT64_MAX;
-    case SOURCE_START_POSITION:
-        break;
-    }
-    return o->start_position == INT64_MIN ? INT64_MIN : o->start_position - 1;
-}
-
 static int open_mode(struct mode *m, struct span cursor, const struct source_retained *retained, int64_t now_us,
                      struct error *reterr) {
     struct gaps_mode *g = of(m);
-    g->have_cursor = !span_absent(cursor);
-    g->drawn = INT64_MIN;
     g->who_known = false;
-    buf_clear(&g->sequence);
-    cursor_gaps_done(&g->at);
-    g->at.position = INT64_MIN;
-    int r = g->have_cursor ? cursor_parse_gaps(cursor, &g->at, reterr) : 0;
-    if (r)
-        return r == -ENOMEM ? r : SOURCE_E_CURSOR;
-    r = read_retained(g, retained);
-    int64_t done = g->have_cursor ? INT64_MIN : done_upto(m->options);
-    return r ? r : gaps_sql_send_start(&g->sql, m->tail, done != INT64_MIN, done, now_us, reterr);
-}
-
-static enum mode_answer start_head(struct mode *m, struct error *reterr) {
-    struct gaps_mode *g = of(m);
-    struct span drawn = pgconn_value(m->tail, MODE_NUMBER);
-    m->backend_pid = mode_int4(pgconn_value(m->tail, MODE_PID));
-    span_copy(g->table, sizeof g->table, pgconn_value(m->tail, MODE_TEXT));
-    bool readable = mode_bool(pgconn_value(m->tail, MODE_FLAG));
-    g->drawn = span_absent(drawn) ? INT64_MIN : mode_int8(drawn);
-    if (!g->have_cursor || !readable || g->at.position <= g->drawn)
-        return MODE_GO_ON;
-    error_set(reterr, ERROR_CONFIG,
-              "the checkpoint lies beyond this table: it is at position %" PRId64 ", and the table's sequence has given out "
-              "none above %" PRId64 " (restored from a backup, or wound back?); what was sent since can't be known: set the "
-              "sequence forward (setval), or delete the checkpoint's row to begin anew from the configured start",
-              g->at.position, g->drawn == INT64_MIN ? 0 : g->drawn);
-    return MODE_AHEAD;
-}
-
-/* A start that leaves rows out: what is visible is done, everything else is open. */
-static enum mode_answer start_range(struct gaps_mode *g, struct span text, struct error *reterr) {
-    struct range range;
-    if (range_parse(text, &range) != 0)
-        return mode_misfit(reterr);
-    int r = ranges_add(&g->at.open, range);
-    return r ? mode_failed(r, reterr) : MODE_GO_ON;
+    return gaps_start_open(&g->start, cursor, retained, now_us, reterr);
 }
 
 static enum mode_answer start(struct mode *m, struct error *reterr) {
-    struct gaps_mode *g = of(m);
-    struct span text = pgconn_value(m->tail, MODE_TEXT), flag = pgconn_value(m->tail, MODE_FLAG);
-    struct span number = pgconn_value(m->tail, MODE_NUMBER);
-    if (!span_absent(pgconn_value(m->tail, MODE_PID)))
-        return start_head(m, reterr);
-    if (span_absent(flag)) {
-        buf_clear(&g->sequence);
-        int r = buf_add_span(&g->sequence, text);
-        return r ? mode_failed(r, reterr) : MODE_GO_ON;
-    }
-    if (!mode_bool(flag))
-        return start_range(g, text, reterr);
-    if (!span_absent(number))
-        g->at.position = mode_int8(number);
-    return MODE_GO_ON;
-}
-
-static int open_gaps(struct gaps_mode *g, int64_t now_us) {
-    ranges_sort(&g->at.open);
-    int r = gaps_open(g->gaps, &g->at, now_us);
-    for (size_t i = 0; r == 0 && i < g->retained.count; i++) {
-        int64_t left_us;
-        memcpy(&left_us, g->left.data + i * sizeof left_us, sizeof left_us);
-        r = gaps_retain(g->gaps, g->retained.items[i], now_us + left_us);
-    }
-    return r;
+    return gaps_start_row(&of(m)->start, reterr);
 }
 
 static enum mode_answer started(struct mode *m, int64_t now_us, struct error *reterr) {
     struct gaps_mode *g = of(m);
-    struct span sequence = g->sequence.len ? buf_span(&g->sequence) : SPAN_ABSENT;
-    int r = gaps_sql_make_page(&g->sql, sequence);
-    if (r == 0)
-        r = open_gaps(g, now_us);
-    return r ? mode_failed(r, reterr) : MODE_GO_ON;
+    enum mode_answer answer = gaps_start_end(&g->start, g->gaps, now_us, reterr);
+    g->drawn = g->start.drawn;
+    return answer;
 }
 
 /* Reading. ------------------------------------------------------------------ */
@@ -223,7 +106,7 @@ static enum mode_answer page_head(struct gaps_mode *g, struct error *reterr) {
     struct span drawn = pgconn_value(g->mode.tail, MODE_NUMBER);
     bool readable = mode_bool(pgconn_value(g->mode.tail, MODE_FLAG));
     int64_t before = g->drawn;
-    if (!span_is(pgconn_value(g->mode.tail, MODE_TEXT), g->table)) {
+    if (!span_is(pgconn_value(g->mode.tail, MODE_TEXT), g->start.table)) {
         error_set(reterr, ERROR_RETRY, "the event table was dropped and made anew: looking at it again");
         return MODE_FAILED;
     }

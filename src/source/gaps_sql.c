@@ -29,9 +29,10 @@ static const char sequence_sql[] =
 
 /* From the lowest row on; what lies below it is a gap without an end. */
 static const char visible_sql[] =
-    " UNION ALL SELECT NULL, NULL, true, max(%.*s)::int8 FROM %.*s WHERE %.*s <= $2"
-    " UNION ALL (SELECT NULL, g.text, false, NULL FROM"
-    " (SELECT p, CASE WHEN before IS NULL THEN '<' || p ELSE (before + 1)::int8 || '-' || (p - 1)::int8 END AS text"
+    " UNION ALL SELECT NULL, (SELECT max(%.*s) FROM %.*s)::text, true, max(%.*s)::int8 FROM %.*s WHERE %.*s <= $2"
+    " UNION ALL (SELECT NULL, g.text, false, g.count FROM"
+    " (SELECT p, count(*) OVER () AS count,"
+    " CASE WHEN before IS NULL THEN '<' || p ELSE (before + 1)::int8 || '-' || (p - 1)::int8 END AS text"
     " FROM (SELECT %.*s AS p, lag(%.*s) OVER (ORDER BY %.*s) AS before FROM %.*s WHERE %.*s <= $2) AS o"
     " WHERE before IS NULL OR before + 1 < p) AS g ORDER BY g.p DESC LIMIT $1)";
 
@@ -47,8 +48,9 @@ static int make_start(struct gaps_sql *s, const struct table *table) {
         r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(position), TEXT(s->table));
     if (r == 0)
         r = buf_add_span(&s->start_now, buf_span(&s->start));
-    return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->position),
-                            TEXT(c->position), TEXT(c->position), TEXT(c->from), TEXT(c->position));
+    return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->from),
+                            TEXT(c->position), TEXT(c->position), TEXT(c->position), TEXT(c->position), TEXT(c->from),
+                            TEXT(c->position));
 }
 
 /* Reading. ------------------------------------------------------------------ */
@@ -138,14 +140,15 @@ static int make_list(struct gaps_sql *s) {
                     "WITH RECURSIVE part AS (SELECT %.*s::regclass::oid AS oid"
                     " UNION SELECT i.inhrelid FROM pg_inherits i JOIN part ON i.inhparent = part.oid)"
                     " SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8"
-                    " UNION ALL SELECT NULL, l.virtualtransaction, NULL, NULL FROM pg_locks l JOIN part ON l.relation = part.oid"
+                    " UNION ALL SELECT NULL, w.id, NULL, NULL FROM (SELECT DISTINCT l.virtualtransaction AS id"
+                    " FROM pg_locks l JOIN part ON l.relation = part.oid"
                     " WHERE l.locktype = 'relation' AND l.granted"
                     " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
                     " AND l.mode IN ('RowExclusiveLock', 'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock',"
                     " 'ExclusiveLock', 'AccessExclusiveLock')"
                     " AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum v WHERE v.pid = l.pid)"
                     " AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index i WHERE i.pid = l.pid"
-                    " AND i.command IN ('CREATE INDEX CONCURRENTLY', 'REINDEX CONCURRENTLY'))",
+                    " AND i.command IN ('CREATE INDEX CONCURRENTLY', 'REINDEX CONCURRENTLY'))) AS w",
                     TEXT(s->table));
 }
 
@@ -173,7 +176,7 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     s->copies = !table->partitioned;
     s->table = BUF_INIT(16384);
-    s->first = s->last = BUF_INIT(GAPS_SQL_ARRAY_MAX);
+    s->first = s->last = BUF_INIT(SOURCE_ARRAY_MAX);
     CLEANUP(buf_done) struct buf name = BUF_INIT(8192);
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
@@ -233,10 +236,10 @@ static int write_arrays(struct gaps_sql *s, const struct ranges *ranges) {
     return r ? r : param_array_end(&s->last);
 }
 
-int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t max, int64_t now_us,
                         struct error *reterr) {
-    char max[PARAM_NUMBER_SIZE], last[PARAM_NUMBER_SIZE];
-    struct pgconn_param params[] = {param_number(GAPS_LIVE_MAX, max), param_number(upto, last)};
+    char limit[PARAM_NUMBER_SIZE], last[PARAM_NUMBER_SIZE];
+    struct pgconn_param params[] = {param_number(max, limit), param_number(upto, last)};
     size_t count = now ? ARRAY_LENGTH(params) : 0;
     return pgconn_send(tail, NULL, now ? s->start_now.data : s->start.data, params, count, true, now_us, reterr);
 }

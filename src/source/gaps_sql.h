@@ -5,18 +5,17 @@
 #include "source/columns.h"
 #include "source/gaps.h"
 
-/* What rows of the start statement say behind its head, by the column MODE_FLAG. */
+/* Columns of GAPS_WHO behind the head's. */
 enum { GAPS_SQL_WHO_PID = 4, GAPS_SQL_WHO_GID, GAPS_SQL_WHO_APPLICATION, GAPS_SQL_WHO_USER, GAPS_SQL_WHO_STATE,
        GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_HIDDEN };
-
-#define GAPS_SQL_ARRAY_MAX (8 << 20) /* bytes of the text of an array of positions */
 
 struct gaps_sql {
     /* Head: pid, the table's oid, is the sequence readable, its last value (NULL:
      * none yet). Then, flag NULL: its name, quoted. */
     struct buf start;
-    /* The same, and of the rows up to $2 that are visible now, flag true: the highest
-     * position; flag false: a range of positions that are not (at most $1 of them, the highest). */
+    /* The same, and of the rows that are visible now, flag true: the highest position
+     * of all (text), and of those up to $2; flag false: a range of positions up to there
+     * at which there is none (at most $1 of them, the highest), and how many ranges there are. */
     struct buf start_now;
     /* gaps.h says what they return. Heads: pid, oid, is the sequence readable, its last value; pid; pid; pid. */
     struct buf page, dead, list, who;
@@ -31,8 +30,8 @@ struct gaps_sql {
 int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
 void gaps_sql_done(struct gaps_sql *s);
 
-/* `upto` is only looked at with `now`. */
-int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t now_us,
+/* `upto` and `max` are only looked at with `now`. */
+int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now, int64_t upto, int64_t max, int64_t now_us,
                         struct error *reterr) MUST_CHECK;
 /* The page's SQL, by what the start said: the sequence's quoted name (absent: can't be read). */
 int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) MUST_CHECK;

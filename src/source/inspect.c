@@ -19,10 +19,16 @@ const char *inspect_note(const struct inspect *in) {
     return in->findings.note.len ? in->findings.note.data : "";
 }
 
+bool inspect_note_refuses(const struct inspect *in, unsigned line) {
+    return findings_refuses(&in->findings, line);
+}
+
 enum source_mode inspect_mode(const struct inspect *in) {
     if (in->table->mode != SOURCE_MODE_DEFAULT)
         return in->table->mode;
-    return table_column(in->table, TABLE_TRANSACTION_ID)->found ? SOURCE_MODE_SNAPSHOT : SOURCE_MODE_GAPS;
+    /* A checkpoint of mode gaps stays one when its table gets the column later. */
+    bool gaps = in->written == SOURCE_MODE_GAPS || !table_column(in->table, TABLE_TRANSACTION_ID)->found;
+    return gaps ? SOURCE_MODE_GAPS : SOURCE_MODE_SNAPSHOT;
 }
 
 /* Questions. ---------------------------------------------------------------- */
@@ -30,11 +36,12 @@ enum source_mode inspect_mode(const struct inspect *in) {
 static const char relation_sql[] =
     "SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), " PGCONN_SERVER_SQL
     ", current_user, c.oid, c.relkind, has_schema_privilege(c.relnamespace, 'USAGE'), row_security_active(c.oid),"
-    " (SELECT string_agg(format('%I.%I', o.relnamespace::regnamespace, o.relname), ', ') FROM pg_class o"
+    " (SELECT string_agg(format('%I.%I', o.relnamespace::regnamespace, o.relname), ', ' ORDER BY o.oid) FROM pg_class o"
     " WHERE lower(o.relname) = lower($2) AND o.relkind IN ('r', 'p') AND c.oid IS NULL),"
     " EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid) AND NOT EXISTS (SELECT FROM pg_trigger g"
     " WHERE g.tgrelid = c.oid AND g.tgenabled = 'A' AND NOT g.tgisinternal),"
-    " (SELECT string_agg(format('%I.%I', f.relnamespace::regnamespace, f.relname), ', ') FROM pg_partition_tree(c.oid) t"
+    " (SELECT string_agg(format('%I.%I', f.relnamespace::regnamespace, f.relname), ', ' ORDER BY f.oid)"
+    " FROM pg_partition_tree(c.oid) t"
     " JOIN pg_class f ON f.oid = t.relid WHERE f.relkind = 'f')"
     " FROM (SELECT) AS one LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)"
     " ON c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -142,7 +149,8 @@ static int send_step(struct inspect *in, int64_t now_us, struct error *reterr) {
     return 0;
 }
 
-int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) {
+int inspect_start(struct inspect *in, enum source_mode written, int64_t now_us, struct error *reterr) {
+    in->written = written;
     findings_clear(&in->findings);
     table_forget(in->table);
     in->judge = (struct judge){.table = in->table, .findings = &in->findings};

@@ -26,6 +26,7 @@ struct inspect {
     struct findings findings;
     struct judge judge;
     struct explain explain;
+    enum source_mode written; /* by the checkpoint; SOURCE_MODE_DEFAULT: there is none */
     bool any_sequence;
     char system_identifier[24];
     char server[PGCONN_SERVER_MAX];
@@ -35,7 +36,7 @@ void inspect_init(struct inspect *in, struct pgconn *tail, struct table *table);
 void inspect_done(struct inspect *in);
 
 /* 0; PGCONN_E_LOST. */
-int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) MUST_CHECK;
+int inspect_start(struct inspect *in, enum source_mode written, int64_t now_us, struct error *reterr) MUST_CHECK;
 
 #define INSPECT_E_AGAIN 1   /* poll */
 #define INSPECT_E_REFUSED 2 /* not fit: *reterr (config), all findings in the note */
@@ -44,10 +45,11 @@ int inspect_start(struct inspect *in, int64_t now_us, struct error *reterr) MUST
 /* 0: fit (note: warnings). -ENOMEM; -EMSGSIZE (a column's name that can't be one). */
 int inspect_next(struct inspect *in, int64_t now_us, struct error *reterr) MUST_CHECK;
 
-/* In which mode the table as it was found is tailed, unless a checkpoint says otherwise. */
+/* In which mode the table as it was found is tailed. */
 enum source_mode inspect_mode(const struct inspect *in);
 
 /* The findings, one a line; "" if none. */
 const char *inspect_note(const struct inspect *in);
+bool inspect_note_refuses(const struct inspect *in, unsigned line);
 
 #endif

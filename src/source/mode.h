@@ -15,6 +15,7 @@ enum mode_answer {
     MODE_GO_ON, /* nothing to tell */
     MODE_ROW,   /* deliver mode.row */
     MODE_CUT,   /* the row no longer fits: the statement is to be ended */
+    MODE_AGAIN, /* of started: another statement was sent, start is called for its rows */
     MODE_AHEAD, /* the checkpoint lies beyond the server: *reterr */
     MODE_FAILED, /* *reterr */
     MODE_LOST,   /* the connection can't be gone on with: *reterr */
@@ -42,7 +43,7 @@ struct mode_kind {
     int (*open)(struct mode *m, struct span cursor, const struct source_retained *retained, int64_t now_us,
                 struct error *reterr);
     enum mode_answer (*start)(struct mode *m, struct error *reterr);
-    /* Its answer has ended: mode is at its place. */
+    /* Its answer has ended: mode is at its place, or asks more (MODE_AGAIN). */
     enum mode_answer (*started)(struct mode *m, int64_t now_us, struct error *reterr);
 
     void (*want)(struct mode *m, uint32_t events, uint64_t bytes);

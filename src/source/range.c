@@ -66,6 +66,12 @@ int ranges_add(struct ranges *list, struct range r) {
     return 0;
 }
 
+void ranges_remove_first(struct ranges *list) {
+    ASSERT(list->count > 0);
+    list->count--;
+    memmove(&list->items[0], &list->items[1], list->count * sizeof *list->items);
+}
+
 void ranges_clear(struct ranges *list) {
     list->count = 0;
 }

@@ -25,6 +25,7 @@ struct ranges {
 };
 
 int ranges_add(struct ranges *list, struct range r) MUST_CHECK;
+void ranges_remove_first(struct ranges *list);
 void ranges_clear(struct ranges *list);
 void ranges_done(struct ranges *list);
 /* By first; none overlap. Ranges that touch become one. */

@@ -105,8 +105,8 @@ static enum mode_answer start(struct mode *m, struct error *reterr) {
     if (mode_bool(pgconn_value(m->tail, MODE_FLAG))) {
         error_set(reterr, ERROR_CONFIG,
                   "the checkpoint lies beyond this server: its cursor %.*s knows of transactions that the server, now at "
-                  "%.*s, has not reached (restored from a backup?); what was sent since can't be known: delete the "
-                  "checkpoint's row to begin anew from the configured start",
+                  "%.*s, has not reached (restored from a backup?); what was sent since can't be known: say by "
+                  "penstock rebase where to go on",
                   (int)(s->cursor.len < 200 ? s->cursor.len : 200), s->cursor.data, (int)(now.len < 100 ? now.len : 100),
                   now.data);
         return MODE_AHEAD;

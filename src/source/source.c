@@ -88,10 +88,13 @@ void source_reset(struct source *s) {
 
 /* Inspecting and opening. --------------------------------------------------- */
 
-int source_inspect(struct source *s, int64_t now_us) {
+int source_inspect(struct source *s, struct span cursor, int64_t now_us) {
     ASSERT(s->state == STATE_CLOSED);
     struct error ignored;
-    int r = inspect_start(&s->inspect, now_us, &ignored);
+    enum source_mode written;
+    if (span_absent(cursor) || cursor_mode(cursor, &written, &ignored) != 0)
+        written = SOURCE_MODE_DEFAULT; /* source_open says what is wrong with it */
+    int r = inspect_start(&s->inspect, written, now_us, &ignored);
     if (r == 0)
         s->state = STATE_INSPECTING;
     return r;
@@ -144,7 +147,7 @@ static int choose(struct source *s, struct span cursor, const struct mode_kind *
     if (*ret_kind == s->chosen || (s->options->mode == SOURCE_MODE_DEFAULT && possible))
         return 0;
     error_set(reterr, ERROR_CONFIG, "the checkpoint was written in mode %s and can't be read in mode %s%s: set source: {mode: "
-              "%s}, or delete the checkpoint's row to begin anew from the configured start", (*ret_kind)->name,
+              "%s}, or say by penstock rebase where to go on", (*ret_kind)->name,
               s->chosen->name, possible ? "" : " (the table's transaction-id column is gone)", (*ret_kind)->name);
     return SOURCE_E_CURSOR;
 }
@@ -188,6 +191,7 @@ static enum source_signal signal_of(enum mode_answer answer) {
     case MODE_GO_ON:
     case MODE_ROW:
     case MODE_CUT:
+    case MODE_AGAIN:
         break;
     }
     return SOURCE_NONE;
@@ -196,18 +200,18 @@ static enum source_signal signal_of(enum mode_answer answer) {
 static enum source_signal next_starting(struct source *s, int64_t now_us, struct error *reterr) {
     for (;;) {
         int r = pgconn_fetch(s->tail, reterr);
-        enum source_signal signal = SOURCE_NONE;
         if (r == PGCONN_E_AGAIN)
             return SOURCE_NONE;
         if (r == PGCONN_E_LOST)
             return SOURCE_LOST;
         if (r == PGCONN_E_FAILED)
             return SOURCE_FAILED;
-        signal = signal_of(r == 0 ? s->mode->kind->start(s->mode, reterr)
-                                  : s->mode->kind->started(s->mode, now_us, reterr));
+        enum mode_answer answer = r == 0 ? s->mode->kind->start(s->mode, reterr)
+                                         : s->mode->kind->started(s->mode, now_us, reterr);
+        enum source_signal signal = signal_of(answer);
         if (signal != SOURCE_NONE)
             return signal;
-        if (r == PGCONN_E_DONE) {
+        if (r == PGCONN_E_DONE && answer != MODE_AGAIN) {
             s->opened = s->told = s->mode->kind->mark(s->mode);
             s->state = STATE_OPEN;
             return SOURCE_OPENED;
@@ -411,6 +415,10 @@ bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {
 
 const char *source_note(const struct source *s) {
     return inspect_note(&s->inspect);
+}
+
+bool source_note_refuses(const struct source *s, unsigned line) {
+    return inspect_note_refuses(&s->inspect, line);
 }
 
 const char *source_mode(const struct source *s) {

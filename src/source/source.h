@@ -55,6 +55,9 @@ struct source_mark {
 /* What stands beside the cursor in our table gap: ranges of positions that were
  * proven dead and are probed all the same, for so long. Each is an array of int8
  * as PostgreSQL writes it ("{5,7}"), absent: empty. */
+#define SOURCE_GAPS_MAX 400000 /* of gaps_max */
+/* Bytes of such an array of as many as gaps_max, and some that are about to leave; a number is 20 of them and a comma. */
+#define SOURCE_ARRAY_MAX ((SOURCE_GAPS_MAX + 10000) * 21)
 struct source_retained { struct span first, last, left_us; };
 
 /* What has to change there together with a save. */
@@ -78,7 +81,8 @@ enum source_signal {
 /* Order of calls, after each connect: source_inspect … SOURCE_INSPECTED,
  * source_open … SOURCE_OPENED, then source_want … SOURCE_DONE again and again.
  * source_next until SOURCE_NONE after each poll. Serial; one want at a time. */
-int source_inspect(struct source *s, int64_t now_us) MUST_CHECK;
+/* `cursor`: of the checkpoint, as far as it is known; it says in which mode the table will be read. */
+int source_inspect(struct source *s, struct span cursor, int64_t now_us) MUST_CHECK;
 
 /* `cursor` absent: a new forwarder; the start of the options is turned into a
  * cursor first (source_opened_mark can be printed and must be stored before the
@@ -116,6 +120,8 @@ void source_reset(struct source *s);
 
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
+/* Is line number `line` (from 0) why it was refused? Else it is a warning. */
+bool source_note_refuses(const struct source *s, unsigned line);
 const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
 /* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */

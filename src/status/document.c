@@ -213,6 +213,7 @@ static json_t *configuration_part(const struct document_daemon *d) {
     json_t *o = json_object();
     int r = put(o, "since", time_or_null(d->configuration_wall_us));
     r |= put(o, "refused", text_or_null(d->configuration_refused ? d->configuration_refused : ""));
+    r |= put(o, "refused_at", time_or_null(d->configuration_refused_wall_us));
     return whole(o, r);
 }
 

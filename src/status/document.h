@@ -20,6 +20,7 @@ struct document_daemon {
     int64_t started_wall_us;
     int64_t configuration_wall_us;     /* since when it is in force */
     const char *configuration_refused; /* why the file as it is now isn't; "" or NULL: it is */
+    int64_t configuration_refused_wall_us; /* when it was; 0: it isn't */
     int64_t health_max_age_us;
 };
 

@@ -67,8 +67,8 @@ class Measure:
                 "rules": [{"name": "all", "to": destination}]}},
             "checkpoint": {"create": True}}
 
-    def drain_penstock(self, name, configuration, db, others=()):
-        """From the first confirm that is seen to the last; the start is measured elsewhere."""
+    def drain_penstock(self, name, configuration, db, others=(), begun=lambda daemon: None):
+        """From the first confirm that is seen to the last; the start is measured elsewhere. begun: called then."""
         db.sql("DROP SCHEMA IF EXISTS penstock CASCADE")
         d = Penstockd(os.path.join(self.directory, name), configuration)
         d.start()
@@ -79,6 +79,7 @@ class Measure:
             first = wait_until(confirmed, 60, every=0.002)
             before = self.processes(d.process.pid, others)
             began = time.monotonic()
+            begun(d)
             wait_until(lambda: confirmed() >= self.rows, DRAIN_SECONDS, every=0.02)
             seconds, events = time.monotonic() - began, self.rows - first
             after = self.processes(d.process.pid, others)

@@ -118,7 +118,7 @@ static inline enum source_signal reader_inspect(struct reader *r) {
     ck_assert_int_eq(source_new(&r->options, r->tail, &r->source), 0);
     if (!dial(r, r->keep) || !dial(r, r->tail))
         return SOURCE_LOST;
-    ck_assert_int_eq(source_inspect(r->source, clock_now_us()), 0);
+    ck_assert_int_eq(source_inspect(r->source, SPAN_ABSENT, clock_now_us()), 0);
     return reader_next(r);
 }
 

@@ -117,7 +117,6 @@ class Usage(Command):
             self.refused("not in this version", command, "orders")
         self.refused("one of them", "status", "--watch", "--json")
         self.refused("needs a terminal", "status", "--watch")
-        self.refused("not in this version", "check", "--connect")
         self.refused("not in this version", "config", "--expand")
         self.refused("not in this version", "schema", "--layout", "x")
 

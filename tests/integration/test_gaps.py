@@ -1,6 +1,7 @@
 """Mode gaps: a table as it is, without a transaction-id column; what waits, for whom, and what survives a kill."""
 
 import os
+import re
 import sys
 import threading
 
@@ -276,7 +277,74 @@ class Held(Gaps):
         self.db.sql("VACUUM event")
 
 
+class Many(Gaps):
+    """More positions are missing at the start than can be watched."""
+
+    GAPS = 100050   # source/gaps.h: GAPS_LIVE_MAX is 100000
+
+    def burn(self):
+        """Position 1 is drawn and not committed; every second one of those behind is missing."""
+        connection, cursor = self.session()
+        cursor.execute(INSERT, ("1", "a"))
+        self.db.sql("""INSERT INTO event (position, id, type) SELECT 2 * i, 'old', 'a.b' FROM generate_series(1, %s) i;
+            SELECT setval('event_position_seq', %s)""", self.GAPS, 2 * self.GAPS)
+        return connection
+
+    def starts_when_it_has_ended(self, d, connection):
+        d.wait_state("starting")
+        stays(lambda: d.status()["state"] == "starting", 1.5, "it waits for the transaction at position 1")
+        connection.commit()
+        d.wait_state("idle", "delivering", seconds=30)
+        gaps = d.status()["source"]["gaps"]
+        self.assertGreaterEqual(gaps["dropped"], 49)
+        self.insert("late")
+        self.assertEqual(self.receive_ids(1), ["late"])
+
+    def test_a_start_waits_for_whoever_may_still_fill_those_that_are_not_watched(self):
+        connection = self.burn()
+        self.starts_when_it_has_ended(self.daemon_for(source={"start": "now"}), connection)
+
+    def test_a_start_position_does_too_and_nothing_above_it_is_left_out(self):
+        connection = self.burn()
+        d = self.daemon_for(source={"start": {"position": 2 * self.GAPS}})
+        d.wait_state("starting")
+        stays(lambda: d.status()["state"] == "starting", 1, "it waits for the transaction at position 1")
+        connection.rollback()
+        self.assertEqual(self.receive_ids(1), ["old"])
+        self.assert_queue_empty()
+
+
+class Looked(Gaps):
+    def test_the_table_is_looked_at_for_the_mode_of_the_checkpoint(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        d.stop()
+        self.db.sql("""ALTER TABLE event ADD xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+            ALTER SEQUENCE event_position_seq CACHE 10""")
+        d.start().wait_state("idle")
+        d.wait_log("hands out 10 positions at once")     # only mode gaps minds
+        self.assertNotRegex(d.log(), "no index on")     # only mode snapshot would
+        self.assertEqual(d.status()["source"]["mode"], "gaps")
+
+
 class Moved(Gaps):
+    def test_rows_past_the_sequence_are_told_of_before_anything_is_sent(self):
+        """Else the checkpoint would lie beyond the table with the next connection."""
+        self.db.sql("INSERT INTO event (position, id, type) VALUES (1000, '1000', 'a.b')")
+        for start in ("beginning", "now", {"position": 5}):
+            d = self.daemon(self.configuration({"orders": self.forwarder({"start": start})}))
+            status = d.wait_state("ahead")
+            self.assertIn("positions up to 1000, and its sequence has given out none above 0", status["reason"])
+            self.assertIn("setval", status["resumes"])
+            d.stop()
+        mend = re.search(r"SELECT setval\(.*\);", status["reason"]).group()
+        self.db.sql(mend)
+        d.start()
+        self.assertEqual(self.receive_ids(1), ["1000"])
+        self.wait_saved(1000)
+        d.stop()
+        d.start().wait_state("idle")
+
     def test_a_sequence_that_was_wound_back_is_a_state_of_its_own(self):
         d = self.daemon_for()
         for i in range(1, 6):

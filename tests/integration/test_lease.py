@@ -6,6 +6,7 @@ import signal
 import threading
 import unittest
 
+from kafka_story import KafkaStory
 from penstock import Case, Penstockd, Proxy, main, stays, wait_until
 
 TAKEOVERS = int(os.environ.get("PENSTOCK_TEST_TAKEOVERS", "8"))
@@ -36,8 +37,8 @@ class Elsewhere(Penstockd):
         self.signal(signal.SIGTERM)
 
 
-class Instances(Case):
-    """Two of them, with one database and one queue."""
+class Instances:
+    """Two of them, with one database and one broker; mixed into a story."""
 
     def instance(self, name, lease="2s", elsewhere=True, db_port=None, start=True, **keys):
         configuration = self.configuration({"orders": self.forwarder(**keys)}, db_port=db_port,
@@ -71,7 +72,7 @@ class Instances(Case):
 
 
 @unittest.skipIf(shutil.which("unshare") is None, "unshare(1) makes the other machines")
-class OfTwo(Instances):
+class OfTwo(Instances, Case):
     def test_started_together_on_an_empty_table_one_delivers_and_one_stands_by(self):
         a, b = self.instance("a"), self.instance("b")
         active, standby = self.active_and_standby(a, b)
@@ -196,7 +197,29 @@ class OfTwo(Instances):
         b.wait_state("paused")
 
 
-class Load(Instances):
+@unittest.skipIf(shutil.which("unshare") is None, "unshare(1) makes the other machines")
+class OverKafka(Instances, KafkaStory):
+    def test_cut_off_from_the_database_an_instance_ends_its_producer(self):
+        """Else the library's threads would go on sending what they have."""
+        proxy = self.proxy()
+        a = self.instance("a", "2s", db_port=proxy.port)
+        a.wait_state("idle")
+        b = self.instance("b", "2s")
+        b.wait_state("standby")
+        self.db.insert_many(10)
+        self.wait_saved(10)
+        before = a.status()["counts"]["reconnects"]
+        proxy.stall(up=True, down=True)
+        b.wait_state("idle", seconds=15)
+        wait_until(lambda: a.status()["counts"]["reconnects"] > before, 10, "a new producer")
+        self.db.insert_many(10, first=11)
+        self.wait_saved(20)
+        proxy.resume()
+        a.wait_state("standby", seconds=30)
+        self.assertEqual(sorted(map(int, self.receive_ids(20))), list(range(1, 21)))
+
+
+class Load(Instances, Case):
     def write(self):
         connection = self.db.connect()
         connection.autocommit = True

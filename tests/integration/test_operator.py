@@ -280,6 +280,28 @@ class Skip(Operator):
         self.db.insert(id="2", type="a.b", streamid="a")
         self.assertEqual(self.receive_ids(1), ["2"])
 
+    def test_a_skip_that_waits_for_the_broker_keeps_nobody_from_pausing(self):
+        broker = Proxy("127.0.0.1", self.rabbitmq.amqp_port)
+        self.addCleanup(broker.close)
+        self.rabbitmq.unbind(self.queue, self.exchange)
+        d = self.daemon(self.configuration({"orders": self.forwarder(sink={"ack_timeout": "60s"})}, broker_port=broker.port))
+        d.wait_state("idle")
+        self.db.insert(id="1", type="a.b", streamid="a")
+        self.held(d)
+        broker.stall(down=True)
+        published = d.status()["counts"]["published"]
+        wait_until(lambda: d.status()["counts"]["published"] > published, 20, "it is on the wire again")
+        skip = threading.Thread(target=self.command, args=(d, *self.skip()))
+        skip.start()
+        skip.join()     # whoever asked is not kept for ever either
+        self.assertEqual([r[0] for r in self.journal()], ["skip"])
+        self.assertIn("try again", self.command(d, *self.skip())[2])
+        self.done(d, "pause", "orders")
+        self.assertTrue(self.db.checkpoint()["paused"])
+        broker.resume()
+        d.wait_log(r"operator command skip 1 by .*: done: .*test data", 20)
+        d.wait_state("paused")
+
     def test_an_unmatched_event_can_be_skipped_while_paused(self):
         self.db.insert(id="1", type="x")
         self.db.insert(id="2", type="y")

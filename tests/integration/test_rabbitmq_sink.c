@@ -12,10 +12,10 @@
 #include "unit/sink_contract.h"
 
 static struct rabbitmq_connection connection;
-static struct sink_options options;
+static struct rabbitmq_sink_options options;
 static struct contract contract;
 static struct destination to;
-static struct rig rig; /* large */
+static struct rig rig, other; /* large */
 
 static const struct destination *at(const char *exchange, const char *key) {
     to.literal = 1U << RABBITMQ_EXCHANGE;
@@ -31,11 +31,12 @@ static void set_up(void) {
         .connect_timeout_us = 10 * CLOCK_US_PER_S,
         .tls_ca_file = broker.ca_file,
     };
-    options = (struct sink_options){.ack_timeout_us = 20 * CLOCK_US_PER_S, .max_message_bytes = 2 * 1024 * 1024};
+    options = (struct rabbitmq_sink_options){
+        .common = {.ack_timeout_us = 20 * CLOCK_US_PER_S, .max_message_bytes = 2 * 1024 * 1024}};
     contract = (struct contract){
         .kind = sink_kind_find(SPAN_LITERAL("rabbitmq")),
         .connection = &connection,
-        .options = &options,
+        .options = &options.common,
         .destination = at("", "kept"),
         .in_flight = 200,
     };
@@ -44,7 +45,9 @@ static void set_up(void) {
 static void tear_down(void) {
     if (rig.sink)
         rig_close(&rig);
-    rig.sink = NULL;
+    if (other.sink)
+        rig_close(&other);
+    rig.sink = other.sink = NULL;
 }
 
 static void connect_sink(void) {
@@ -394,7 +397,7 @@ static int64_t press(int64_t for_us) {
 START_TEST(a_memory_alarm_blocks_without_hanging_and_passes) {
     CLEANUP(cleanup_free) char *data = malloc(20000);
     fill(data, 20000);
-    options.ack_timeout_us = 1000000; /* stands still meanwhile */
+    options.common.ack_timeout_us = 1000000; /* stands still meanwhile */
     contract.in_flight = 5000;
     connect_sink();
     rig_event(&rig, (struct span){data, 20000});
@@ -420,7 +423,7 @@ END_TEST
 START_TEST(a_large_body_waits_through_an_alarm_without_hanging) {
     CLEANUP(cleanup_free) char *data = malloc(2000000);
     fill(data, 2000000);
-    options.ack_timeout_us = 1000000;
+    options.common.ack_timeout_us = 1000000;
     connect_sink();
     rig_event(&rig, (struct span){data, 2000000});
     broker_do("ctl", "set_vm_memory_high_watermark", "0.00001", NULL);
@@ -438,7 +441,7 @@ START_TEST(a_frozen_broker_is_noticed_by_its_silence) {
     CLEANUP(cleanup_free) char *data = malloc(20000);
     fill(data, 20000);
     connection.heartbeat_us = CLOCK_US_PER_S;
-    options.ack_timeout_us = 60 * CLOCK_US_PER_S;
+    options.common.ack_timeout_us = 60 * CLOCK_US_PER_S;
     contract.in_flight = 5000;
     connect_sink();
     rig_event(&rig, (struct span){data, 20000});
@@ -475,7 +478,7 @@ START_TEST(an_idle_connection_is_kept_by_heartbeats) {
 END_TEST
 
 START_TEST(a_confirm_that_does_not_come_renews_the_connection) {
-    options.ack_timeout_us = 500000;
+    options.common.ack_timeout_us = 500000;
     connect_sink();
     broker_freeze(true);
     rig_publish(&rig, 10);
@@ -484,13 +487,13 @@ START_TEST(a_confirm_that_does_not_come_renews_the_connection) {
     broker_freeze(false);
     ck_assert_uint_eq(rig.by_kind[SINK_LOST], 10);
     ck_assert_ptr_nonnull(strstr(rig.reason, "ack_timeout (0.5 s)"));
-    options.ack_timeout_us = 20 * CLOCK_US_PER_S;
+    options.common.ack_timeout_us = 20 * CLOCK_US_PER_S;
     publish_again();
 }
 END_TEST
 
 START_TEST(a_quorum_queue_deleted_under_load_leaves_no_token_open) {
-    options.ack_timeout_us = 2000000;
+    options.common.ack_timeout_us = 2000000;
     broker_queue("quorum", "x-queue-type=quorum");
     connect_sink();
     at("", "quorum");
@@ -589,6 +592,106 @@ START_TEST(a_wrong_password_is_said_without_it) {
 }
 END_TEST
 
+/* The exclusive queue. --------------------------------------------------- */
+
+static struct sink_view view_of(const struct rig *r) {
+    struct sink_view v;
+    contract.kind->view(r->sink, &v);
+    return v;
+}
+static bool is_elsewhere(const struct rig *r) {
+    return view_of(r).elsewhere;
+}
+
+static void open_leading(struct rig *r) {
+    options.lease_queue = (char *)"only one";
+    rig_open(r, &contract);
+    contract.kind->lead(r->sink, clock_now_us(), true);
+}
+
+START_TEST(the_queue_lets_one_connection_publish_and_the_next_when_it_is_gone) {
+    open_leading(&rig);
+    rig_until(&rig, rig_connected, 10, "connected");
+    open_leading(&other);
+    rig_until(&other, is_elsewhere, 10, "elsewhere");
+    ck_assert(!view_of(&other).connected);
+    ck_assert_msg(strstr(view_of(&other).down_reason, "the queue 'only one' belongs to another connection"), "%s",
+                  view_of(&other).down_reason);
+    ck_assert_int_le(view_of(&other).next_attempt_us, clock_now_us() + CLOCK_US_PER_S);
+    ck_assert_int_eq(rig_submit(&other), SINK_E_DOWN);
+    rig_publish(&rig, 5);
+    rig_until(&rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(rig.by_kind[SINK_CONFIRMED], 5);
+    rig_submit(&rig);
+    contract.kind->lead(rig.sink, clock_now_us(), false);
+    rig_until(&rig, rig_all_answered, 10, "answered");
+    ck_assert(!view_of(&rig).connected);
+    ck_assert_ptr_null(view_of(&rig).down_reason);
+    rig_until(&other, rig_connected, 10, "connected");
+    ck_assert(!view_of(&other).elsewhere);
+    ck_assert_int_eq(contract.kind->deadline(rig.sink), CLOCK_NEVER);
+    contract.kind->lead(rig.sink, clock_now_us(), true);
+    rig_until(&rig, is_elsewhere, 10, "elsewhere");
+    rig_close(&other);
+    other.sink = NULL;
+    rig_until(&rig, rig_connected, 10, "connected");
+}
+END_TEST
+
+START_TEST(whoever_only_looks_leaves_the_queue_alone) {
+    open_leading(&rig);
+    rig_until(&rig, rig_connected, 10, "connected");
+    rig_open(&other, &contract);
+    rig_until(&other, rig_connected, 10, "connected");
+}
+END_TEST
+
+START_TEST(without_a_queue_nobody_is_kept_out) {
+    connect_sink();
+    contract.kind->lead(rig.sink, clock_now_us(), false);
+    ck_assert(rig_connected(&rig));
+}
+END_TEST
+
+START_TEST(a_queue_that_may_not_be_made_is_said_as_that) {
+    char uri[128];
+    snprintf(uri, sizeof uri, "amqp://noconfigure:secret@127.0.0.1:%d", broker.port);
+    broker_do("ctl", "add_user", "noconfigure", "secret", NULL);
+    broker_do("ctl", "set_permissions", "noconfigure", "", ".*", ".*", NULL);
+    connection.uri = uri;
+    open_leading(&rig);
+    rig_until(&rig, has_failed, 10, "refused");
+    ck_assert(!view().elsewhere);
+    ck_assert_msg(strstr(view().down_reason, "'only one' can't be declared (give the user the right to configure it"), "%s",
+                  view().down_reason);
+    ck_assert_ptr_nonnull(strstr(view().down_reason, "ACCESS_REFUSED"));
+    broker_do("ctl", "set_permissions", "noconfigure", "^only one$", ".*", ".*", NULL);
+    rig_until(&rig, rig_connected, 20, "connected");
+}
+END_TEST
+
+/* RESOURCE_LOCKED too, but nobody will ever let go of it. */
+START_TEST(a_queue_that_is_there_for_all_is_no_standby) {
+    broker_queue("only one", "");
+    open_leading(&rig);
+    rig_until(&rig, has_failed, 10, "refused");
+    ck_assert(!view().elsewhere);
+    ck_assert_msg(strstr(view().down_reason, "not exclusive"), "%s", view().down_reason);
+    broker_queue_delete("only one");
+    rig_until(&rig, rig_connected, 20, "connected");
+}
+END_TEST
+
+START_TEST(the_queue_takes_no_event) {
+    open_leading(&rig);
+    rig_until(&rig, rig_connected, 10, "connected");
+    ck_assert_int_eq(rig_submit_to(&rig, at("", "only one")), 0);
+    contract.kind->flush(rig.sink);
+    rig_until(&rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(rig.by_kind[SINK_NACKED], 1);
+}
+END_TEST
+
 START_TEST(a_virtual_host_that_is_missing_is_said) {
     char uri[128];
     snprintf(uri, sizeof uri, "amqp://guest:guest@127.0.0.1:%d/elsewhere", broker.port);
@@ -658,6 +761,12 @@ int main(void) {
     tcase_add_test(cases, hosts_are_tried_in_turn);
     tcase_add_test(cases, a_wrong_password_is_said_without_it);
     tcase_add_test(cases, a_virtual_host_that_is_missing_is_said);
+    tcase_add_test(cases, the_queue_lets_one_connection_publish_and_the_next_when_it_is_gone);
+    tcase_add_test(cases, whoever_only_looks_leaves_the_queue_alone);
+    tcase_add_test(cases, without_a_queue_nobody_is_kept_out);
+    tcase_add_test(cases, a_queue_that_may_not_be_made_is_said_as_that);
+    tcase_add_test(cases, a_queue_that_is_there_for_all_is_no_standby);
+    tcase_add_test(cases, the_queue_takes_no_event);
     tcase_add_test(cases, a_thousand_in_flight_are_fast);
     tcase_add_test(cases, a_frozen_broker_is_noticed_by_its_silence);
     tcase_add_loop_test(cases, an_idle_connection_is_kept_by_heartbeats, 0, 2);

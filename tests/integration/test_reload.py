@@ -9,7 +9,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from penstock import Case, Proxy, main, wait_until
+from penstock import Case, Proxy, main, penstock, wait_until
 
 RELOADS = int(os.environ.get("PENSTOCK_TEST_RELOADS", "200"))
 
@@ -123,6 +123,11 @@ class Reload(Case):
         for words in ("stop_timeout", "healht", "penstock.yaml:"):
             self.assertIn(words, d.log())
         self.assertIn("2 errors", self.since(d)["refused"])
+        self.assertRegex(self.since(d)["refused_at"], r"^20.*Z$")
+        code, table, err = penstock("status", "-s", d.socket)
+        self.assertEqual((code, len(table.splitlines())), (0, 2))     # the table is as always, for what reads it
+        self.assertRegex(err, r"^penstock: the configuration as it is now was refused .* ago, the one before it is in force: "
+                              r"2 errors: .*stop_timeout")
         self.assertEqual(self.since(d)["since"], before["since"])
         self.db.insert_many(5)
         self.receive(5)

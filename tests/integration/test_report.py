@@ -20,7 +20,7 @@ class Claiming(Proxy):
 
         class Changed:
             def sendall(self, data):
-                sink.sendall(data.replace(b"server_version\x0015.", b"server_version\x0012."))
+                sink.sendall(re.sub(rb"(server_version\x00)\d\d\.", rb"\g<1>12.", data))
         super()._forward(source, Changed(), pair)
 
 

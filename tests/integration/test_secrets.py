@@ -40,7 +40,8 @@ class Secrets(Case):
         self.tell("OpenMetrics", d.get_text("/metrics", {"Accept": "application/openmetrics-text"})[2])
         for verb, body in (("pause", None), ("resume", None), ("skip", '{"position": 5, "reason": "r"}')):
             self.tell(f"POST {verb}", d.ask("POST", f"/forwarders/orders/{verb}", body)[2])
-        for arguments in (("status",), ("status", "orders"), ("status", "--json"), ("check",), ("check", "--json"), ("config",),
+        for arguments in (("status",), ("status", "orders"), ("status", "--json"), ("check",), ("check", "--json"),
+                          ("check", "--connect"), ("check", "--connect", "--json"), ("config",),
                           ("schema",)):
             done = penstock("-c", d.config_file, *arguments, environment=environment)
             self.tell(f"penstock {' '.join(arguments)}", done[1] + done[2])
@@ -132,7 +133,8 @@ class Secrets(Case):
             d.write(c)
             d.start()
             self.assertEqual(d.wait(), 78, d.log())
-            for arguments in (("check",), ("check", "--json"), ("config",), ("schema",), ("status",)):
+            for arguments in (("check",), ("check", "--json"),
+                          ("check", "--connect"), ("check", "--connect", "--json"), ("config",), ("schema",), ("status",)):
                 done = penstock("-c", d.config_file, *arguments)
                 self.tell(f"penstock {' '.join(arguments)}", done[1] + done[2])
         self.tell("log", d.log())

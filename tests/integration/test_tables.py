@@ -173,6 +173,20 @@ class Unfit(Case):
         d.start()
         self.assertEqual(self.receive_ids(1), ["1"])
 
+    def test_a_missing_right_on_the_journal_is_refused_with_the_grant(self):
+        """Not told of when an operator wants to command something."""
+        self.db.create_event_table()
+        self.db.sql(penstock("schema", "--role", "nobody_noted", "--event-table", "event")[1])
+        self.db.sql("REVOKE ALL ON penstock.journal FROM nobody_noted; GRANT SELECT ON event TO nobody_noted")
+        c = self.configuration()
+        c["connections"]["db"]["postgresql"]["conninfo"] += " user=nobody_noted"
+        d = self.daemon(c)
+        d.wait_state("refused")
+        self.db.sql(d.wait_log(r"GRANT USAGE[^;]*;[^;]*;[^;]*;").group(0))
+        d.stop()
+        d.start().wait_state("idle")
+        self.assertEqual(penstock("-s", d.socket, "pause", "orders", "--reason", "x")[0], 0)
+
     def test_the_printed_schema_and_grants_are_enough(self):
         role = f"reader_{Case.stories}"
         self.db.sql(f"CREATE SCHEMA shop; CREATE ROLE {role} LOGIN")

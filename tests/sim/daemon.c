@@ -290,7 +290,8 @@ static void next_statement(struct daemon *d, int64_t now_us) {
     d->reading = false;
     d->reads++;
     flow_read_done(d->flow, now_us, tail_caught_up(&d->tail));
-    tail_release(&d->tail, flow_oldest_target(d->flow));
+    if (d->keep_call == CALL_NONE || d->keep_kind != KEEP_SAVE)
+        tail_release(&d->tail, flow_oldest_target(d->flow));
     if (tail_broken(&d->tail))
         d->broken = tail_broken(&d->tail);
 }

@@ -77,6 +77,24 @@ def manuals_have_every_outcome_of_events(tree):
     yield from both_ways(DAEMON, "outcome", named, existing)
 
 
+def manuals_have_every_label(tree):
+    code, text = tree.text("src/status/metrics.c"), " ".join(part(tree, DAEMON, "Ss", "Metrics"))
+    for label, value in {("forwarder", None), *re.findall(r'put_labelled\(w, name, s, "(\w+)", (?:"(\w+)"|\w)', code)}:
+        if f".Sy {label} " not in text + " ":
+            yield DAEMON, 1, f"lacks the label {label}"
+        if value and not re.search(rf"\b{value}\b", text):
+            yield DAEMON, 1, f"lacks the value {value} of the label {label}"
+
+
+def manuals_name_only_members_that_documents_have(tree):
+    """Written as outer.inner; what stands in a document is named by the document itself."""
+    existing = set(re.findall(r'\bput\(\w+, "(\w+)"', tree.text("src/status/document.c")))
+    for manual in (DAEMON, COMMAND):
+        for outer, inner in re.findall(r"^\.Sy (\w+)\.(\w+)", tree.text(manual), re.M):
+            if outer != "penstock" and not {outer, inner} <= existing:
+                yield manual, 1, f"names the member {outer}.{inner} of a status document, which does not exist"
+
+
 def manuals_have_every_journal_field(tree):
     existing = set(re.findall(r'"(PENSTOCK_\w+|MESSAGE_ID)", fields->', tree.text("src/base/log.c")))
     named = {i for i in items(part(tree, DAEMON, "Ss", "Journal"), "Sy ") if i.isupper()}
@@ -122,6 +140,14 @@ def manuals_have_every_command_and_option(tree):
     yield from both_ways(COMMAND, "option", options(tree, COMMAND), common.union(*has.values()))
 
 
+def usages_have_every_option_that_is_taken(tree):
+    text = tree.text("src/penstock.c")
+    options = dict(re.findall(r'\{"([\w-]+)", \w+, NULL, OPTION_GIVEN \+ (GIVEN_\w+)\}', text))
+    for name, usage, taken in re.findall(r'^    \{"(\w+)", "([^"]*)",\s*"[^"]*",\s*penstock_\w+, \d+,\s*([\w |]+),', text, re.M):
+        takes = {o for o, bit in options.items() if bit in taken.split(" | ")}
+        yield from both_ways("src/penstock.c", f"option of {name}", set(re.findall(r"--([\w-]+)", usage)), takes)
+
+
 # How each shell's file writes an option of a command: (file, pattern of a command, of an option)
 COMPLETIONS = [
     ("conf/completion/penstock.bash", r"^        (\w+)\) options=\"([^\"]*)\"", r"--([\w-]+)"),
@@ -163,10 +189,13 @@ RULES = [
     manuals_have_every_message_id,
     manuals_have_every_metric,
     manuals_have_every_outcome_of_events,
+    manuals_have_every_label,
+    manuals_name_only_members_that_documents_have,
     manuals_have_every_journal_field,
     manuals_have_every_request,
     manuals_have_every_environment_variable,
     manuals_have_every_command_and_option,
+    usages_have_every_option_that_is_taken,
     completions_have_every_command_and_option,
     manuals_are_clean_mdoc,
 ]

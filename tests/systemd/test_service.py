@@ -180,7 +180,9 @@ class Running(Service, Case):
         self.start()
         self.machine.wait_state("held")
         held = wait_until(lambda: self.machine.entries(f"MESSAGE_ID={MESSAGE_IDS['HELD']}"), 10, every=0.1)[0]
-        self.assertEqual([held.get(f"PENSTOCK_{f}") for f in ("FORWARDER", "STATE")], ["orders", "held"])
+        self.assertEqual([held.get(f"PENSTOCK_{f}") for f in ("FORWARDER", "STATE", "POSITION", "EVENT_ID")],
+                         ["orders", "held", "1", "e1"])
+        self.assertIn(self.exchange, held["PENSTOCK_DESTINATION"])
         returned = self.machine.entries("PENSTOCK_FORWARDER=orders", "PENSTOCK_POSITION=1", "PENSTOCK_EVENT_ID=e1")[0]
         self.assertIn(self.exchange, returned["PENSTOCK_DESTINATION"])
         self.assertIn("NO_ROUTE", returned["PENSTOCK_ERROR"])

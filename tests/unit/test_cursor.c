@@ -124,7 +124,7 @@ START_TEST(what_is_no_cursor_is_refused_with_the_value_and_the_way_out) {
         ck_assert_int_eq(error.class, ERROR_CONFIG);
         ck_assert_msg(strstr(error.text, cases[i].says), "%s: %s", cases[i].text, error.text);
         ck_assert_msg(strstr(error.text, cases[i].text), "%s", error.text);
-        ck_assert_msg(strstr(error.text, "delete the checkpoint's row"), "%s", error.text);
+        ck_assert_msg(strstr(error.text, "penstock rebase"), "%s", error.text);
     }
 }
 END_TEST
@@ -137,7 +137,7 @@ START_TEST(a_long_foreign_value_is_cut_in_the_message) {
     struct error error;
     ck_assert_int_eq(cursor_parse(span_of(text), &c, &error), -EINVAL);
     ck_assert(strstr(error.text, "xxx...'"));
-    ck_assert(strstr(error.text, "delete the checkpoint's row"));
+    ck_assert(strstr(error.text, "penstock rebase"));
 }
 END_TEST
 

@@ -55,6 +55,23 @@ START_TEST(one_line_per_forwarder_in_aligned_columns) {
 }
 END_TEST
 
+START_TEST(a_refused_reload_is_said_with_its_age) {
+    CLEANUP(cleanup_free) char *text = NULL;
+    size_t size;
+    json_t *root = json_loads("{\"configuration\": {\"refused\": \"2 errors: a.yaml:1:\\u001b[31m\", "
+                              "\"refused_at\": \"2026-11-30T11:59:30Z\"}}", 0, NULL);
+    FILE *out = open_memstream(&text, &size);
+    struct penstock_view view = {.out = out, .wall_us = wall};
+    penstock_view_daemon(&view, "> ", root);
+    json_object_set_new(json_object_get(root, "configuration"), "refused", json_null());
+    penstock_view_daemon(&view, "> ", root);
+    fclose(out);
+    json_decref(root);
+    ck_assert_str_eq(text, "> the configuration as it is now was refused 30 s ago, the one before it is in force: "
+                           "2 errors: a.yaml:1: [31m\n");
+}
+END_TEST
+
 START_TEST(no_forwarders_are_the_titles_alone) {
     CLEANUP(cleanup_free) char *text = show("[]", false, false, 0);
     ck_assert_str_eq(text, "FORWARDER  STATE  SINCE  POSITION  LAG  WAITING  RATE  REASON\n");
@@ -152,6 +169,7 @@ int main(void) {
     Suite *suite = suite_create("penstock_view");
     TCase *cases = tcase_create("penstock_view");
     tcase_add_test(cases, one_line_per_forwarder_in_aligned_columns);
+    tcase_add_test(cases, a_refused_reload_is_said_with_its_age);
     tcase_add_test(cases, no_forwarders_are_the_titles_alone);
     tcase_add_test(cases, everything_about_one);
     tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_shown);

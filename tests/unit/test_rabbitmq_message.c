@@ -173,8 +173,8 @@ START_TEST(a_sink_that_can_not_be_made_leaves_nothing_behind) {
     }
     FAIL_ALLOC_EACH(n) {
         struct rabbitmq_call *call = NULL;
-        struct rabbitmq_refusals refusals = {.count = 1};
-        int r = rabbitmq_call_new(&connection, "f", 0, &refusals, 1, &call);
+        struct rabbitmq_probe probe = {.count = 1};
+        int r = rabbitmq_call_new(&connection, "f", 0, &probe, &call);
         bool failed = fail_alloc_end();
         if (r == 0)
             rabbitmq_probe_ops.free_argument(call);

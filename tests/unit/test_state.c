@@ -7,7 +7,7 @@
 static void for_all(void (*look)(const struct state_facts *, enum forwarder_state, void *), void *context) {
     for (int stop = STATE_RUNNING; stop <= STATE_STOPPED; stop++)
         for (int database = STATE_DATABASE_NEW; database <= STATE_DATABASE_STANDBY; database++)
-            for (int sink = STATE_SINK_NEW; sink <= STATE_SINK_BLOCKED; sink++)
+            for (int sink = STATE_SINK_NEW; sink <= STATE_SINK_ELSEWHERE; sink++)
                 for (int bits = 0; bits < 64; bits++) {
                     struct state_facts facts = {.stop = stop, .database = database, .sink = sink,
                         .paused = bits & 1, .oldest_held = bits & 2, .unsettled = bits & 4, .caught_up = bits & 8,
@@ -66,6 +66,17 @@ START_TEST(a_blocked_broker_is_named_before_the_event_that_is_held_behind_it) {
 }
 END_TEST
 
+/* Whatever waits behind it: events read, the first of them tried already. The database's word goes before. */
+START_TEST(an_instance_that_the_broker_keeps_out_stands_by) {
+    struct state_facts facts = {.database = STATE_DATABASE_UP, .sink = STATE_SINK_ELSEWHERE, .oldest_held = true, .unsettled = true};
+    ck_assert_int_eq(state_of(&facts), FORWARDER_STANDBY);
+    facts.paused = true;
+    ck_assert_int_eq(state_of(&facts), FORWARDER_PAUSED);
+    facts.database = STATE_DATABASE_DOWN;
+    ck_assert_int_eq(state_of(&facts), FORWARDER_DISCONNECTED);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("state");
     TCase *cases = tcase_create("state");
@@ -73,6 +84,7 @@ int main(void) {
     tcase_add_test(cases, nothing_that_keeps_events_from_moving_is_called_idle_or_delivering);
     tcase_add_test(cases, idle_means_caught_up_and_settled);
     tcase_add_test(cases, a_blocked_broker_is_named_before_the_event_that_is_held_behind_it);
+    tcase_add_test(cases, an_instance_that_the_broker_keeps_out_stands_by);
     suite_add_tcase(suite, cases);
     return unit_run(suite);
 }

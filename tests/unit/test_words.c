@@ -29,6 +29,14 @@ START_TEST(a_blocked_forwarder_speaks_the_words_of_its_kind_of_sink) {
 }
 END_TEST
 
+START_TEST(an_instance_that_the_broker_keeps_out_says_what_it_waits_for) {
+    struct sink_view rabbitmq = {.elsewhere = true, .down_reason = "the queue 'q' belongs to another connection"};
+    words_elsewhere(&w, "shop-rabbit", &rabbitmq);
+    ck_words("broker 'shop-rabbit': the queue 'q' belongs to another connection",
+             "when that one has stopped, or the broker has noticed that it is gone (two heartbeats at most); asked every second");
+}
+END_TEST
+
 static struct flow_view held(enum flow_hold hold) {
     return (struct flow_view){
         .any_unsettled = true, .oldest_hold = hold, .oldest_retry_us = 3500000, .held = 3, .followers = 46};
@@ -77,6 +85,7 @@ int main(void) {
     Suite *suite = suite_create("words");
     TCase *cases = tcase_create("words");
     tcase_add_test(cases, a_blocked_forwarder_speaks_the_words_of_its_kind_of_sink);
+    tcase_add_test(cases, an_instance_that_the_broker_keeps_out_says_what_it_waits_for);
     tcase_add_test(cases, numbers_that_change_while_the_reason_stands_are_not_in_it);
     tcase_add_test(cases, what_an_operator_must_mend_says_so);
     tcase_add_test(cases, a_standstill_says_what_is_full);
