@@ -213,6 +213,12 @@ int attribute_check_extension(struct span name, enum attribute_type type, struct
     return fault ? refuse(name, fault, reterr) : 0;
 }
 
+static int check_value(struct span name, enum attribute_type type, struct span value, bool allow_control_characters,
+                       struct error *reterr) {
+    const char *fault = type_fault(type, value, allow_control_characters);
+    return fault ? refuse(name, fault, reterr) : 0;
+}
+
 static int check_core_attributes(const struct event *e, struct error *reterr) {
     for (int i = 0; i < EVENT_CORE_COUNT; i++) {
         enum event_core which = (enum event_core)i;
@@ -243,7 +249,9 @@ int attribute_check_event(const struct event *e, const struct attribute_names *a
         if (e->extensions[i].sound)
             continue;
         struct span value = event_extension(e, i, &name, &type);
-        r = attribute_check_extension(name, type, value, among(allow_control_characters, name), reterr);
+        bool allowed = among(allow_control_characters, name);
+        r = e->extensions[i].name_sound ? check_value(name, type, value, allowed, reterr)
+                                        : attribute_check_extension(name, type, value, allowed, reterr);
     }
     return r;
 }

@@ -212,12 +212,28 @@ static int encode_structured(enum binding_protocol protocol, const struct event 
     return 0;
 }
 
-static struct span prefix_of(enum binding_protocol protocol, const struct binding_options *options) {
-    return protocol == BINDING_KAFKA ? SPAN_LITERAL("ce_") : span_of(PREFIXES[options->header_prefix]);
-}
+#define CORE_HEADERS(prefix)                                                                                              \
+    {[EVENT_ID] = SPAN_LITERAL(prefix "id"),                                                                              \
+     [EVENT_SOURCE] = SPAN_LITERAL(prefix "source"),                                                                      \
+     [EVENT_TYPE] = SPAN_LITERAL(prefix "type"),                                                                          \
+     [EVENT_SUBJECT] = SPAN_LITERAL(prefix "subject"),                                                                    \
+     [EVENT_TIME] = SPAN_LITERAL(prefix "time"),                                                                          \
+     [EVENT_DATACONTENTTYPE] = SPAN_ABSENT, /* CONTENT_TYPE or a property */                                              \
+     [EVENT_DATASCHEMA] = SPAN_LITERAL(prefix "dataschema")}
+
+/* What names begin with, and those that are always the same. */
+static const struct names {
+    struct span prefix, specversion, core[EVENT_CORE_COUNT];
+} AMQP_NAMES[] = {
+    [BINDING_PREFIX_UNDERSCORE] = {SPAN_LITERAL("cloudEvents_"), SPAN_LITERAL("cloudEvents_specversion"),
+                                   CORE_HEADERS("cloudEvents_")},
+    [BINDING_PREFIX_COLON] = {SPAN_LITERAL("cloudEvents:"), SPAN_LITERAL("cloudEvents:specversion"),
+                              CORE_HEADERS("cloudEvents:")},
+    [BINDING_PREFIX_CE] = {SPAN_LITERAL("ce-"), SPAN_LITERAL("ce-specversion"), CORE_HEADERS("ce-")},
+}, KAFKA_NAMES = {SPAN_LITERAL("ce_"), SPAN_LITERAL("ce_specversion"), CORE_HEADERS("ce_")};
 
 /* The name's bytes have been reserved: the storage doesn't move. */
-static void add_attribute(struct binding_message *m, struct span prefix, struct span name, struct span value) {
+static void add_extension(struct binding_message *m, struct span prefix, struct span name, struct span value) {
     ASSERT(m->storage.capacity - m->storage.len >= prefix.len + name.len);
     char *at = m->storage.data + m->storage.len;
     memcpy(at, prefix.data, prefix.len);
@@ -226,30 +242,29 @@ static void add_attribute(struct binding_message *m, struct span prefix, struct 
     add_header(m, (struct span){at, prefix.len + name.len}, value);
 }
 
-/* Room for every header, and for the names in the storage. */
+/* Room for every header, and for the names of the extensions in the storage. */
 static int reserve_attributes(const struct event *e, struct span prefix, struct binding_message *m) {
-    const size_t core_names = sizeof "specversionidsourcetypesubjecttimedataschema";
     const size_t fixed = EVENT_CORE_COUNT + 3; /* specversion; content-type; the mark of empty data */
-    size_t bytes = core_names + fixed * prefix.len;
+    size_t bytes = 0;
     for (uint32_t i = 0; i < e->extension_count; i++)
         bytes += prefix.len + e->extensions[i].name_len;
     int r = buf_reserve(&m->storage, bytes);
     return r == 0 ? reserve_headers(m, fixed + e->extension_count) : r;
 }
 
-static void add_attributes(const struct event *e, struct span prefix, struct binding_message *m) {
-    add_attribute(m, prefix, SPAN_LITERAL("specversion"), SPAN_LITERAL("1.0"));
+static void add_attributes(const struct event *e, const struct names *names, struct binding_message *m) {
+    add_header(m, names->specversion, SPAN_LITERAL("1.0"));
     for (int i = 0; i < EVENT_CORE_COUNT; i++) {
         struct span value = event_core_value(e, (enum event_core)i);
         if (i != EVENT_DATACONTENTTYPE && !span_absent(value))
-            add_attribute(m, prefix, event_core_name((enum event_core)i), value);
+            add_header(m, names->core[i], value);
     }
     for (uint32_t i = 0; i < e->extension_count; i++) {
         struct span name;
         enum attribute_type type;
         struct span value = event_extension(e, i, &name, &type);
         if (!event_extension_internal(e, i))
-            add_attribute(m, prefix, name, value);
+            add_extension(m, names->prefix, name, value);
     }
 }
 
@@ -268,13 +283,13 @@ static int check_binary(enum binding_protocol protocol, struct span content_type
 static int encode_binary(enum binding_protocol protocol, const struct binding_options *options, const struct event *e,
                          struct binding_message *m, struct error *reterr) {
     struct span content_type = event_core_value(e, EVENT_DATACONTENTTYPE);
-    struct span prefix = prefix_of(protocol, options);
+    const struct names *names = protocol == BINDING_KAFKA ? &KAFKA_NAMES : &AMQP_NAMES[options->header_prefix];
     int r = check_binary(protocol, content_type, reterr);
     if (r == 0)
-        r = reserve_attributes(e, prefix, m);
+        r = reserve_attributes(e, names->prefix, m);
     if (r != 0)
         return r;
-    add_attributes(e, prefix, m);
+    add_attributes(e, names, m);
     m->body = event_data(e);
     if (protocol == BINDING_AMQP)
         m->content_type = content_type;

@@ -66,10 +66,14 @@ int canonical_add_integer(int64_t value, struct buf *b) {
     char text[INTEGER_TEXT_MAX];
     size_t at = sizeof text;
     uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    do {
-        text[--at] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
+    for (; rest >= 100; rest /= 100) { /* two digits for one division of the whole */
+        unsigned two = (unsigned)(rest % 100);
+        text[--at] = (char)('0' + two % 10);
+        text[--at] = (char)('0' + two / 10);
+    }
+    text[--at] = (char)('0' + rest % 10);
+    if (rest >= 10)
+        text[--at] = (char)('0' + rest / 10);
     if (value < 0)
         text[--at] = '-';
     return buf_add(b, text + at, sizeof text - at);

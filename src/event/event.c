@@ -59,13 +59,8 @@ void event_clear(struct event *e, size_t keep_bytes) {
     forget(e);
 }
 
-static struct span stored(const struct event *e, uint32_t at, uint32_t len) {
-    /* An empty value has no bytes of its own, and the storage may have none yet. */
-    return len > 0 ? (struct span){e->storage.data + at, len} : SPAN_LITERAL("");
-}
-
 static struct span value_of(const struct event *e, const struct event_attribute *a) {
-    return a->present ? stored(e, a->value_at, a->value_len) : SPAN_ABSENT;
+    return a->present ? event_stored(e, a->value_at, a->value_len) : SPAN_ABSENT;
 }
 
 void event_place_core(struct event *e, enum event_core which, size_t value_at) {
@@ -88,10 +83,12 @@ int event_set_core(struct event *e, enum event_core which, struct span value) {
     return r;
 }
 
+/* From the last one on: mostly it is asked for what was just placed. */
 static struct event_attribute *find_extension(const struct event *e, struct span name) {
-    for (uint32_t i = 0; i < e->extension_count; i++) {
+    for (uint32_t i = e->extension_count; i-- > 0;) {
         struct event_attribute *a = &e->extensions[i];
-        if (a->name_len == name.len && memcmp(e->storage.data + a->name_at, name.data, name.len) == 0)
+        const char *at = e->storage.data + a->name_at;
+        if (a->name_len == name.len && at[0] == name.data[0] && memcmp(at, name.data, name.len) == 0)
             return a;
     }
     return NULL;
@@ -167,6 +164,12 @@ void event_vouch_extension(struct event *e, struct span name) {
     a->sound = true;
 }
 
+void event_vouch_name(struct event *e, struct span name) {
+    struct event_attribute *a = find_extension(e, name);
+    ASSERT(a);
+    a->name_sound = true;
+}
+
 int event_set_data(struct event *e, enum event_data_kind kind, struct span data) {
     ASSERT(span_absent(data) == (kind == EVENT_DATA_NONE));
     size_t data_at = e->storage.len;
@@ -179,11 +182,6 @@ int event_set_data(struct event *e, enum event_data_kind kind, struct span data)
     return 0;
 }
 
-struct span event_core_value(const struct event *e, enum event_core which) {
-    ASSERT(which < EVENT_CORE_COUNT);
-    return value_of(e, &e->core[which]);
-}
-
 struct span event_get(const struct event *e, struct span name) {
     int which = event_core_by_name(name);
     if (which >= 0)
@@ -192,23 +190,6 @@ struct span event_get(const struct event *e, struct span name) {
         return SPAN_LITERAL("1.0");
     const struct event_attribute *a = find_extension(e, name);
     return a ? value_of(e, a) : SPAN_ABSENT;
-}
-
-struct span event_extension(const struct event *e, uint32_t i, struct span *ret_name, enum attribute_type *ret_type) {
-    ASSERT(i < e->extension_count);
-    const struct event_attribute *a = &e->extensions[i];
-    *ret_name = stored(e, a->name_at, a->name_len);
-    *ret_type = a->type;
-    return value_of(e, a);
-}
-
-bool event_extension_internal(const struct event *e, uint32_t i) {
-    ASSERT(i < e->extension_count);
-    return e->extensions[i].internal;
-}
-
-struct span event_data(const struct event *e) {
-    return e->data_kind == EVENT_DATA_NONE ? SPAN_ABSENT : stored(e, e->data_at, e->data_len);
 }
 
 size_t event_bytes(const struct event *e) {

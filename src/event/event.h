@@ -48,6 +48,7 @@ struct event_attribute {
     bool present;
     bool internal; /* for rules and order only: no binding sends it */
     bool sound;    /* valid by its making: attribute_check_event passes it over */
+    bool name_sound; /* of an extension: its name is ours; the value is looked at */
 };
 
 /* Embedded in a window slot; keeps its storage from one event to the next.
@@ -89,17 +90,37 @@ void event_make_internal(struct event *e, struct span name);
 /* The event has it, and its name and value need no check: they were made of a number or a time. */
 void event_vouch_core(struct event *e, enum event_core which);
 void event_vouch_extension(struct event *e, struct span name);
+void event_vouch_name(struct event *e, struct span name);
+
+/* Inline, for the many small pieces. */
+static inline struct span event_stored(const struct event *e, uint32_t at, uint32_t len) {
+    /* An empty value has no bytes of its own, and the storage may have none yet. */
+    return len > 0 ? (struct span){e->storage.data + at, len} : SPAN_LITERAL("");
+}
 
 /* Absent span if the event has it not. Valid until the event changes. */
-struct span event_core_value(const struct event *e, enum event_core which);
+static inline struct span event_core_value(const struct event *e, enum event_core which) {
+    const struct event_attribute *a = &e->core[which];
+    return a->present ? event_stored(e, a->value_at, a->value_len) : SPAN_ABSENT;
+}
 /* By attribute name, core or extension ("specversion" gives "1.0"). */
 struct span event_get(const struct event *e, struct span name);
-/* Extension number i of extension_count. */
-struct span event_extension(const struct event *e, uint32_t i, struct span *ret_name, enum attribute_type *ret_type);
+/* Extension number i < extension_count. */
+static inline struct span event_extension(const struct event *e, uint32_t i, struct span *ret_name,
+                                          enum attribute_type *ret_type) {
+    const struct event_attribute *a = &e->extensions[i];
+    *ret_name = event_stored(e, a->name_at, a->name_len);
+    *ret_type = a->type;
+    return event_stored(e, a->value_at, a->value_len);
+}
 /* Does it stay with us? */
-bool event_extension_internal(const struct event *e, uint32_t i);
+static inline bool event_extension_internal(const struct event *e, uint32_t i) {
+    return e->extensions[i].internal;
+}
 /* Absent for EVENT_DATA_NONE. */
-struct span event_data(const struct event *e);
+static inline struct span event_data(const struct event *e) {
+    return e->data_kind == EVENT_DATA_NONE ? SPAN_ABSENT : event_stored(e, e->data_at, e->data_len);
+}
 
 /* What it costs of the window's bytes. */
 size_t event_bytes(const struct event *e);

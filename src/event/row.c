@@ -177,9 +177,13 @@ static int take_as_extension(struct passage *p, struct span name, enum attribute
         return column->role == ROW_EXTENSION ? reject_extension(p, name, fault) : reject_column(p, column->role, fault);
     if (r == 0)
         r = event_place_extension(p->event, name, type, at);
-    if (r == 0 && column->role == ROW_STREAM_VERSION && is_integer(column->form))
+    if (r != 0 || column->role == ROW_EXTENSION)
+        return r;
+    if (column->role == ROW_STREAM_VERSION && is_integer(column->form))
         event_vouch_extension(p->event, name);
-    return r;
+    else
+        event_vouch_name(p->event, name);
+    return 0;
 }
 
 static int take_stream(struct passage *p, const struct row_column *column, struct span value) {

@@ -37,6 +37,7 @@ struct delivery {
     struct forwarder_counts *counts;
     struct forwarder_times *times;
     int64_t *handed_us; /* to the sink, by the number in the token */
+    int64_t wall_us;    /* of this turn: an event's whole way is told by it */
     struct outlet outlet;
     struct sink *sink; /* the outlet's */
     struct slot *slots;
@@ -320,7 +321,7 @@ static uint32_t number_of(const struct delivery *d, uint64_t token) {
 static void note_times(struct delivery *d, uint64_t token, const struct event *e, int64_t now_us) {
     histogram_add(&d->times->confirm, now_us - d->handed_us[number_of(d, token)]);
     if (e->recorded_us != INT64_MIN)
-        histogram_add(&d->times->delivery, clock_wall_us() - e->recorded_us);
+        histogram_add(&d->times->delivery, d->wall_us - e->recorded_us);
 }
 
 static void settle(struct delivery *d, uint64_t token, enum sink_outcome_kind kind, const char *reason, int64_t now_us) {
@@ -386,6 +387,7 @@ static void say_notices(struct delivery *d) {
 void delivery_work(struct delivery *d, int64_t now_us) {
     const struct sink_kind *kind = d->sink->kind;
     kind->work(d->sink, now_us);
+    d->wall_us = clock_wall_us();
     struct sink_outcome outcome;
     while (kind->next(d->sink, &outcome)) {
         count_outcome(d->counts, outcome.kind);

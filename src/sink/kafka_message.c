@@ -27,14 +27,14 @@ void kafka_message_done(struct kafka_message *m) {
 /* Sizes. ----------------------------------------------------------------- */
 
 /* A length on the wire: zigzag, seven bits a byte; null is -1. */
-static size_t varint_bytes(size_t length) {
+static inline size_t varint_bytes(size_t length) {
     size_t bytes = 1;
     for (length *= 2; length >= 0x80; length >>= 7)
         bytes++;
     return bytes;
 }
 
-static size_t text_bytes(struct span s) {
+static inline size_t text_bytes(struct span s) {
     return varint_bytes(s.len) + s.len;
 }
 
