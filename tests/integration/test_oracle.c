@@ -10,9 +10,10 @@
  * the end, now and then a long one. Half of them own a transaction id early. An
  * event bumps its stream's version under a row lock, so the versions are the true
  * order of causes. All tailers run at once on one table, from their checkpoints
- * again and again. ORACLE_SECONDS: how long each run lasts. */
+ * again and again. ORACLE_SECONDS: how long each run lasts; ORACLE_STEADY=1: without the
+ * restarts, whose rows that come again would be counted as late. */
 
-#define WRITERS 20
+#define WRITERS 24
 #define STREAMS 60
 #define POSITIONS_MAX 4000000
 #define DEFAULT_SECONDS 6
@@ -29,6 +30,7 @@ struct scene {
 static const struct scene *scene;
 static _Atomic int64_t *committed_us; /* by position, when the writer knew; 0: not, or not yet */
 static int64_t until_us;
+static bool steady;
 
 /* Writers. ------------------------------------------------------------------ */
 
@@ -257,7 +259,7 @@ static void *tail_all(void *arg) {
     while (!drained) {
         int64_t had = t->rows;
         read_once(t);
-        if (clock_now_us() < until_us && rand_r(&t->seed) % 150 == 0)
+        if (!steady && clock_now_us() < until_us && rand_r(&t->seed) % 150 == 0)
             reopen(t);
         wait_for_next_poll(t, t->rows > had);
     }
@@ -384,6 +386,7 @@ START_TEST(nothing_is_lost_whatever_the_writers_do) {
         direct_run(pg, "%s", scene->change);
     committed_us = shared_array(sizeof *committed_us);
     drained = false;
+    steady = getenv("ORACLE_STEADY") != NULL;
     until_us = clock_now_us() + seconds() * CLOCK_US_PER_S;
     for (size_t i = 0; i < ARRAY_LENGTH(tailers); i++)
         start(&tailers[i]);
@@ -414,7 +417,7 @@ START_TEST(nothing_is_lost_whatever_the_writers_do) {
         ck_assert_int_eq(lost[i], 0);
         ck_assert_int_eq(tailers[i].twice, 0);
         ck_assert(!scene->in_order || tailers[i].inversions == 0);
-        ck_assert_int_gt(tailers[i].reopened, 0);
+        ck_assert(steady || tailers[i].reopened > 0);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(tailers); i++) {
         free(tailers[i].first_us);
