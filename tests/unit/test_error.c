@@ -62,7 +62,7 @@ START_TEST(a_prefix_before_a_full_text_keeps_the_prefix) {
 END_TEST
 
 START_TEST(every_class_has_a_name) {
-    const char *names[] = {"none", "retry", "permanent", "config", "bug"};
+    const char *names[] = {"none", "retry", "taken", "permanent", "config", "bug"};
     for (int c = ERROR_NONE; c <= ERROR_BUG; c++)
         ck_assert_str_eq(error_class_name((enum error_class)c), names[c]);
 }

@@ -160,7 +160,7 @@ END_TEST
 
 START_TEST(a_sink_that_can_not_be_made_leaves_nothing_behind) {
     struct rabbitmq_connection connection = {.uri = (char *)"amqp://localhost"};
-    struct sink_options sink_options = {.max_message_bytes = 1000};
+    struct rabbitmq_sink_options sink_options = {.common = {.max_message_bytes = 1000}};
     struct sink_setup setup = {.forwarder = "f", .connection = &connection, .options = &sink_options, .in_flight = 10};
     const struct sink_kind *kind = sink_kind_find(SPAN_LITERAL("rabbitmq"));
     FAIL_ALLOC_EACH(n) {
@@ -174,7 +174,7 @@ START_TEST(a_sink_that_can_not_be_made_leaves_nothing_behind) {
     FAIL_ALLOC_EACH(n) {
         struct rabbitmq_call *call = NULL;
         struct rabbitmq_probe probe = {.count = 1};
-        int r = rabbitmq_call_new(&connection, "f", 0, &probe, &call);
+        int r = rabbitmq_call_new(&connection, "f", 0, &probe, "queue", &call);
         bool failed = fail_alloc_end();
         if (r == 0)
             rabbitmq_probe_ops.free_argument(call);
