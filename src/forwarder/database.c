@@ -160,15 +160,16 @@ static enum database_signal take(struct database *d, int64_t now_us) {
     return DATABASE_NONE;
 }
 
-/* Another instance is active: said once, then its lease is watched. */
+/* Another instance is active: said once of each, then its lease is watched. */
 static enum database_signal stand_by(struct database *d, int64_t now_us, struct error *reterr) {
-    bool new = d->phase != PHASE_STANDBY;
+    struct span owner = database_owner(d);
+    bool new = d->phase != PHASE_STANDBY || !span_is(owner, d->active);
+    span_copy(d->active, sizeof d->active, owner);
     int64_t pause_us = d->options->lease_us / WATCHES_PER_LEASE;
     d->phase = PHASE_STANDBY;
     d->watch_us = now_us + (pause_us < WATCH_MAX_US ? pause_us : WATCH_MAX_US);
     if (!new)
         return DATABASE_NONE;
-    struct span owner = database_owner(d);
     error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(owner));
     return DATABASE_STANDBY;
 }

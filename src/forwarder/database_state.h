@@ -3,6 +3,7 @@
 #define PENSTOCK_FORWARDER_DATABASE_STATE_H
 
 #include "base/backoff.h"
+#include "base/instance.h"
 #include "forwarder/checkpoint.h"
 #include "forwarder/database.h"
 
@@ -31,6 +32,7 @@ struct database {
     struct backoff backoff;
     int64_t retry_at_us;
     int64_t up_since_us;
+    char active[INSTANCE_NAME_MAX]; /* standing by: whose turn it is */
     int64_t watch_us;     /* standing by: when the lease is looked at again */
     int64_t watched_us;   /* when its rest was asked for */
     int64_t leased_us;    /* before the last statement was sent that took or extended ours and succeeded */

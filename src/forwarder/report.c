@@ -415,6 +415,7 @@ static void fill(struct report *r, enum forwarder_state state, const struct repo
     s->source_connected = database_connected(v->database) || database_stands_by(v->database);
     fill_lease(s, v->database, now_us);
     fill_since(&s->source_lost_us, !s->source_connected, now_us);
+    s->source_silent_us = database_of(r, v, now_us) == STATE_DATABASE_SILENT ? database_busy_since_us(v->database) : 0;
     fill_oldest(s, v, flow);
     fill_since(&s->unsavable_since_us, r->unsavable, now_us);
     s->read_position = v->read_position;

@@ -33,6 +33,8 @@ double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_
         lag_us = now_us - s->oldest_since_us;
     if (s->rows_wait && s->rows_wait_since_us != 0 && now_us - nothing_settled_since_us(s) > lag_us)
         lag_us = now_us - nothing_settled_since_us(s); /* rows that were not even read wait at least so long */
+    if (s->source_silent_us != 0 && now_us - s->source_silent_us > lag_us)
+        lag_us = now_us - s->source_silent_us; /* what waits there can't be seen: perhaps since then */
     if (s->any_unsettled && s->oldest_recorded_wall_us != 0 && wall_us - s->oldest_recorded_wall_us > lag_us)
         lag_us = wall_us - s->oldest_recorded_wall_us;
     return lag_us > 0 ? (double)lag_us / (double)CLOCK_US_PER_S : 0;
@@ -63,6 +65,8 @@ static const char *why_unhealthy(const struct forwarder_stats *s, int64_t now_us
         return "rows wait and nothing has settled for health.max_age";
     if (older(s->unsavable_since_us, now_us, max_age_us))
         return "the checkpoint could not be saved for health.max_age";
+    if (older(s->source_silent_us, now_us, max_age_us))
+        return "the database has not answered a statement for health.max_age: what waits there can't be seen";
     if (!s->source_connected && older(s->source_lost_us, now_us, max_age_us))
         return "the database has been away for health.max_age: what waits there can't be seen";
     return NULL;

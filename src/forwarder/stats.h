@@ -80,6 +80,7 @@ struct forwarder_stats {
     char source_connection[FORWARDER_NAME_MAX], table[256], mode[16];
     bool source_connected;
     int64_t source_lost_us; /* since when the database is away (at first: since the start); 0: it is there */
+    int64_t source_silent_us; /* since when it doesn't answer a statement; 0: it answers */
     int64_t read_position;  /* INT64_MIN: none yet */
     bool by_gaps;           /* mode gaps: */
     uint64_t gaps_open, gaps_dead, gaps_dropped;

@@ -182,6 +182,9 @@ class OfTwo(Instances, Case):
         a.wait_state("standby")
         a.wait_log("is no longer as it was loaded: another instance")
         self.assertEqual(self.db.checkpoint(), before)
+        self.assertIn("somebody", a.status()["reason"])
+        self.db.sql("UPDATE penstock.checkpoint SET owner = 'another', epoch = epoch + 1")
+        wait_until(lambda: "another instance is active: another" in a.status()["reason"], 10, "whose turn it is now")
         self.db.sql("UPDATE penstock.checkpoint SET lease_until = now()")
         a.wait_state("idle")
         self.receive(2)     # its own before, and again after: it could not know

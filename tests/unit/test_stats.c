@@ -123,6 +123,18 @@ START_TEST(a_database_that_stays_away_is_red) {
 }
 END_TEST
 
+/* A lock on the event table: the connection is there, and says nothing. */
+START_TEST(a_database_that_does_not_answer_is_red_after_max_age_and_lag_grows) {
+    struct forwarder_stats s = {.state = FORWARDER_DISCONNECTED, .source_connected = true, .source_silent_us = now - max_age};
+    ck_assert_ptr_null(why_not(&s));
+    s.source_silent_us--;
+    ck_assert_ptr_nonnull(strstr(why_not(&s), "has not answered a statement"));
+    ck_assert_double_eq_tol(forwarder_stats_lag_seconds(&s, now, 0), (double)max_age / SECOND, 0.001);
+    s.source_silent_us = 0;
+    ck_assert_ptr_null(why_not(&s));
+}
+END_TEST
+
 START_TEST(who_waits_on_purpose_is_healthy) {
     struct forwarder_stats s = {
         .any_unsettled = true, .rows_wait = true, .oldest_since_us = 1, .rows_wait_since_us = 1};
@@ -138,6 +150,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("stats");
     TCase *cases = tcase_create("stats");
+    tcase_add_test(cases, a_database_that_does_not_answer_is_red_after_max_age_and_lag_grows);
     tcase_add_test(cases, every_state_has_a_name_of_its_own);
     tcase_add_test(cases, a_state_that_there_is_not_is_a_bug);
     tcase_add_test(cases, only_refused_and_ahead_are_red_by_themselves);
