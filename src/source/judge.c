@@ -117,8 +117,12 @@ static void judge_absent(struct judge *j, const struct table_column *c, const st
 }
 
 static void judge_column(struct judge *j, const struct table_column *c, const struct words *w) {
-    if (c->role == TABLE_TRANSACTION_ID && j->by_gaps)
+    if (c->role == TABLE_TRANSACTION_ID && j->by_gaps) {
+        if (c->needed && !c->found) /* by its name: mode gaps, which does without it, is not what was meant */
+            REFUSE(j, "%s has no column \"%s\", which transaction_id names; name the one it has, or leave the key out for mode "
+                   "gaps", w->table.data, c->column);
         return;
+    }
     bool asked = c->role == ROW_POSITION || c->role == TABLE_TRANSACTION_ID; /* by each statement */
     if (!c->found) {
         j->readable &= !asked;

@@ -35,6 +35,29 @@ static void expect(bool refused, const char *end) {
     ck_assert_msg(at && strlen(at) == strlen(end), "%s", note());
 }
 
+/* Everything is there that the roles need, but the transaction's id. */
+static void find_columns(const char *transaction_id) {
+    table_done(&table);
+    options.transaction_id = transaction_id ? strdup(transaction_id) : NULL;
+    ck_assert_int_eq(table_init(&table, &options), 0);
+    for (size_t i = 0; i < table.count; i++) {
+        struct table_column *c = &table.columns[i];
+        c->found = c->needed && c->role != TABLE_TRANSACTION_ID;
+        c->oid = c->role == ROW_POSITION ? TABLE_OID_INT8 : TABLE_OID_TEXT;
+        c->not_null = c->readable = true;
+    }
+}
+
+START_TEST(mode_gaps_does_without_the_transactions_id_unless_a_column_is_named_for_it) {
+    find_columns(NULL);
+    judge_columns(&judge);
+    ck_assert_str_eq(note(), "");
+    find_columns("txid");
+    judge_columns(&judge);
+    expect(true, "has no column \"txid\", which transaction_id names; name the one it has, or leave the key out for mode gaps");
+}
+END_TEST
+
 START_TEST(a_sequence_that_counts_up_one_by_one_is_not_worth_a_word) {
     judge_sequence(&judge, &sound);
     ck_assert_str_eq(note(), "");
@@ -103,6 +126,7 @@ int main(void) {
     Suite *suite = suite_create("judge");
     TCase *cases = tcase_create("judge");
     tcase_add_checked_fixture(cases, setup, teardown);
+    tcase_add_test(cases, mode_gaps_does_without_the_transactions_id_unless_a_column_is_named_for_it);
     tcase_add_test(cases, a_sequence_that_counts_up_one_by_one_is_not_worth_a_word);
     tcase_add_test(cases, a_cache_is_warned_of_with_its_mend);
     tcase_add_test(cases, a_default_that_is_no_sequence_is_warned_of_with_its_mend);
