@@ -70,14 +70,44 @@ static int add_position(struct columns *c, const struct table_column *column) {
     return r ? r : add_out(c, ROW_POSITION, ROW_FORM_INT8, SPAN_ABSENT, "q.p::int8");
 }
 
+/* A name may stand for several roles. */
+static bool is_new(const struct table *t, size_t i) {
+    for (size_t k = 0; k < i; k++)
+        if (t->columns[k].found && strcmp(t->columns[k].column, t->columns[i].column) == 0)
+            return false;
+    return true;
+}
+
+/* A value that is asked for ::text, or copied, would come in any type: nothing else notices that it was changed. */
+static int add_pid(struct columns *c, const struct table *t) {
+    size_t count = 0;
+    int r = buf_addf(&c->pid,
+                     "CASE WHEN (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = %" PRIu32 "::oid AND a.attnum > 0"
+                     " AND NOT a.attisdropped AND (a.attname, (SELECT CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END"
+                     " FROM pg_type y WHERE y.oid = a.atttypid)) IN (", t->oid);
+    for (size_t i = 0; r == 0 && i < t->count; i++) {
+        const struct table_column *column = &t->columns[i];
+        if (!column->found || !is_new(t, i))
+            continue;
+        r = buf_addf(&c->pid, "%s(", count++ ? ", " : "");
+        if (r == 0)
+            r = pgconn_quote_literal(span_of(column->column), &c->pid);
+        if (r == 0)
+            r = buf_addf(&c->pid, ", %" PRIu32 "::oid)", column->oid);
+    }
+    return r ? r : buf_addf(&c->pid, ")) = %zu THEN pg_backend_pid() ELSE 0 END", count);
+}
+
 int columns_init(struct columns *c, const struct table *table, int64_t max_data_bytes) {
     ASSERT(table_column(table, ROW_POSITION)->found);
     ASSERT(max_data_bytes > 0);
     *c = (struct columns){0};
-    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
+    struct buf *all[] = {&c->pid, &c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
-    int r = table_name_quote(&table->name, &c->from);
+    int r = add_pid(c, table);
+    if (r == 0)
+        r = table_name_quote(&table->name, &c->from);
     if (r == 0)
         r = buf_addf(&c->from, " AS e");
     if (r == 0)
@@ -93,7 +123,7 @@ int columns_init(struct columns *c, const struct table *table, int64_t max_data_
 }
 
 void columns_done(struct columns *c) {
-    struct buf *all[] = {&c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
+    struct buf *all[] = {&c->pid, &c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
 }

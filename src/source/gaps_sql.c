@@ -72,7 +72,7 @@ static int add_drawn(struct buf *b, struct span sequence) {
 static int begin_page(struct gaps_sql *s, struct span sequence, struct buf *b) {
     const struct columns *c = &s->columns;
     buf_clear(b);
-    int r = buf_addf(b, "SELECT pg_backend_pid(), %.*s::regclass::oid::text, ", TEXT(s->table));
+    int r = buf_addf(b, "SELECT %.*s, %.*s::regclass::oid::text, ", TEXT(c->pid), TEXT(s->table));
     if (r == 0)
         r = add_drawn(b, sequence);
     return r ? r : buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(c->nulls),
@@ -123,9 +123,9 @@ int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) {
 static int make_dead(struct gaps_sql *s) {
     struct buf *b = &s->dead;
     const struct columns *c = &s->columns;
-    int r = buf_addf(b, "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8%.*s"
+    int r = buf_addf(b, "SELECT %.*s, NULL::text, NULL::bool, NULL::int8%.*s"
                      " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (SELECT %.*s FROM ",
-                     TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
+                     TEXT(c->pid), TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
     if (r == 0)
         r = add_ranges(b, c, "$3");
     return r ? r : buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q OFFSET 0) q");

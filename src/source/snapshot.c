@@ -90,11 +90,11 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
     return buf_addf(b,
                     " LIMIT $2 + 1)),"
                     " head AS MATERIALIZED (SELECT count(*) > $2 AS overflow, max(p) AS last FROM found)"
-                    " SELECT pg_backend_pid(), pg_current_snapshot()::text, CASE WHEN %.*s THEN overflow END,"
+                    " SELECT %.*s, pg_current_snapshot()::text, CASE WHEN %.*s THEN overflow END,"
                     " CASE WHEN overflow THEN (SELECT max(%.*s) FROM %.*s) ELSE last END::int8%.*s FROM head"
                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM"
                     " (SELECT %.*s FROM found WHERE NOT (SELECT overflow FROM head) ORDER BY p OFFSET 0) q OFFSET 0) q",
-                    TEXT(p->same), TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out),
+                    TEXT(p->c->pid), TEXT(p->same), TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out),
                     TEXT(p->c->texts), TEXT(p->c->names));
 }
 
@@ -131,8 +131,8 @@ static int add_walk(struct buf *b, const struct pieces *p, const struct walk_par
 }
 
 static int begin_page(struct buf *b, const struct pieces *p) {
-    return buf_addf(b, "SELECT pg_backend_pid()%.*s UNION ALL SELECT NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(p->c->nulls),
-                    TEXT(p->c->out), TEXT(p->c->texts));
+    return buf_addf(b, "SELECT %.*s%.*s UNION ALL SELECT NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(p->c->pid),
+                    TEXT(p->c->nulls), TEXT(p->c->out), TEXT(p->c->texts));
 }
 
 static int end_page(struct buf *b) {

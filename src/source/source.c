@@ -245,8 +245,13 @@ int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_u
 static enum mode_answer on_head(struct source *s, struct error *reterr) {
     struct mode *m = s->mode;
     m->answered = true;
-    if (mode_int4(pgconn_value(s->tail, MODE_PID)) == m->backend_pid)
+    int pid = mode_int4(pgconn_value(s->tail, MODE_PID));
+    if (pid == m->backend_pid)
         return m->kind->head(m, reterr);
+    if (pid == 0) {
+        error_set(reterr, ERROR_RETRY, "a column of the event table was changed or taken away: looking at the table again");
+        return MODE_FAILED;
+    }
     error_set(reterr, ERROR_RETRY, "another backend answers on this connection (a pooler in transaction mode?), and what "
               "happened between is not known: loading the checkpoint again");
     return MODE_LOST;

@@ -277,7 +277,21 @@ class Rebase(Hazard):
         self.rebase(d, "--position", "7", "--reason", "x")
 
 
-class Tables(Hazard):
+class Altered:
+    """Whichever mode: a payload goes out as what it is now, not as what its column was (G3)."""
+
+    def test_a_payload_that_becomes_bytes_while_it_is_read(self):
+        d = self.daemon_for()
+        self.db.insert(id="1", type="a.b", data={"n": 1})
+        self.receive(1)
+        d.wait_state("idle")
+        self.db.sql("ALTER TABLE event ALTER data TYPE bytea USING convert_to(data::text, 'UTF8')")
+        self.db.insert(id="2", type="a.b", data=b"\xde\xad\xbe\xef", datacontenttype="application/octet-stream")
+        self.assertEqual(self.receive(1)[0].body, b"\xde\xad\xbe\xef")
+        d.wait_log("a column of the event table was changed")
+
+
+class Tables(Altered, Hazard):
     def setUp(self):
         super().setUp()
         self.db.create_event_table()
@@ -404,7 +418,7 @@ class Tables(Hazard):
         d.wait_state("idle")
 
 
-class GapsTables(Hazard):
+class GapsTables(Altered, Hazard):
     """The same for a table without a transaction-id column, where positions are all there is."""
 
     def setUp(self):
