@@ -259,12 +259,17 @@ START_TEST(a_name_that_the_broker_cuts_is_known_by_its_beginning) {
 }
 END_TEST
 
-START_TEST(a_forbidden_exchange_is_refused_in_the_brokers_words) {
-    char uri[128];
-    snprintf(uri, sizeof uri, "amqp://limited:secret@127.0.0.1:%d", broker.port);
-    broker_do("ctl", "add_user", "limited", "secret", NULL);
-    broker_do("ctl", "set_permissions", "limited", "", "^amq.default$", "", NULL);
+/* As one that may configure nothing. */
+static void connect_as_user(const char *user, const char *write, const char *read) {
+    static char uri[128];
+    snprintf(uri, sizeof uri, "amqp://%s:secret@127.0.0.1:%d", user, broker.port);
+    broker_do("ctl", "add_user", user, "secret", NULL);
+    broker_do("ctl", "set_permissions", user, "", write, read, NULL);
     connection.uri = uri;
+}
+
+START_TEST(a_forbidden_exchange_is_refused_in_the_brokers_words) {
+    connect_as_user("limited", "^amq.default$", "");
     connect_sink();
     ck_assert_int_eq(rig_submit_to(&rig, at("amq.topic", "key")), 0);
     rig_until(&rig, rig_all_answered, 10, "answered");
@@ -654,11 +659,7 @@ START_TEST(without_a_queue_nobody_is_kept_out) {
 END_TEST
 
 START_TEST(a_queue_that_may_not_be_made_is_said_as_that) {
-    char uri[128];
-    snprintf(uri, sizeof uri, "amqp://noconfigure:secret@127.0.0.1:%d", broker.port);
-    broker_do("ctl", "add_user", "noconfigure", "secret", NULL);
-    broker_do("ctl", "set_permissions", "noconfigure", "", ".*", ".*", NULL);
-    connection.uri = uri;
+    connect_as_user("noconfigure", ".*", ".*");
     open_leading(&rig);
     rig_until(&rig, has_failed, 10, "refused");
     ck_assert(!view().elsewhere);
