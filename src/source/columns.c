@@ -78,13 +78,22 @@ static bool is_new(const struct table *t, size_t i) {
     return true;
 }
 
-/* A value that is asked for ::text, or copied, would come in any type: nothing else notices that it was changed. */
+/* One that was dropped and made anew, or put in its place, has another oid. A value that is asked for ::text, or copied,
+ * would come in any type: nothing else notices that it was changed. */
 static int add_pid(struct columns *c, const struct table *t) {
+    CLEANUP(buf_done) struct buf name = BUF_INIT(COLUMNS_SQL_MAX);
     size_t count = 0;
-    int r = buf_addf(&c->pid,
-                     "CASE WHEN (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = %" PRIu32 "::oid AND a.attnum > 0"
-                     " AND NOT a.attisdropped AND (a.attname, (SELECT CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END"
-                     " FROM pg_type y WHERE y.oid = a.atttypid)) IN (", t->oid);
+    int r = table_name_quote(&t->name, &name);
+    if (r == 0)
+        r = buf_addf(&c->pid, "CASE WHEN ");
+    if (r == 0)
+        r = pgconn_quote_literal(buf_span(&name), &c->pid);
+    if (r == 0)
+        r = buf_addf(&c->pid,
+                     "::regclass::oid = %" PRIu32 "::oid AND (SELECT count(*) FROM pg_attribute a"
+                     " WHERE a.attrelid = %" PRIu32 "::oid AND a.attnum > 0 AND NOT a.attisdropped"
+                     " AND (a.attname, (SELECT CASE y.typtype WHEN 'd' THEN y.typbasetype ELSE y.oid END"
+                     " FROM pg_type y WHERE y.oid = a.atttypid)) IN (", t->oid, t->oid);
     for (size_t i = 0; r == 0 && i < t->count; i++) {
         const struct table_column *column = &t->columns[i];
         if (!column->found || !is_new(t, i))

@@ -15,7 +15,7 @@
  * pointers through sorts and materialized parts, and are loaded behind the
  * limit. Embedded. */
 struct columns {
-    struct buf pid;      /* the backend's; 0: these columns are no longer there, or of other types than were looked at */
+    struct buf pid;      /* the backend's; 0: the table is another one, or a column is gone or of another type */
     struct buf from;     /* "s"."t" AS e */
     struct buf position; /* e."position" */
     struct buf stored;   /* e."position" AS p, e."id" AS c0, … */

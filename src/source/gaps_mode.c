@@ -101,15 +101,11 @@ static int next(struct mode *m, int64_t now_us, struct error *reterr) {
     return r;
 }
 
-/* Of a page: is it still that table, and does its sequence go forward? */
+/* Of a page: does the table's sequence go forward? */
 static enum mode_answer page_head(struct gaps_mode *g, struct error *reterr) {
     struct span drawn = pgconn_value(g->mode.tail, MODE_NUMBER);
     bool readable = mode_bool(pgconn_value(g->mode.tail, MODE_FLAG));
     int64_t before = g->drawn;
-    if (!span_is(pgconn_value(g->mode.tail, MODE_TEXT), g->start.table)) {
-        error_set(reterr, ERROR_RETRY, "the event table was dropped and made anew: looking at it again");
-        return MODE_FAILED;
-    }
     g->drawn = span_absent(drawn) ? INT64_MIN : mode_int8(drawn);
     if (readable && g->drawn < before) {
         error_set(reterr, ERROR_RETRY, "the table's sequence was wound back from %" PRId64 ": looking at the table again", before);

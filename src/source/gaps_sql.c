@@ -23,7 +23,7 @@ static const char sequence_sql[] =
     " JOIN pg_namespace n ON n.oid = s.relnamespace"
     " JOIN pg_sequence q ON q.seqrelid = s.oid AND q.seqincrement > 0 AND NOT q.seqcycle"
     " WHERE a.attrelid = %.*s::regclass AND a.attname = %.*s AND has_sequence_privilege(s.oid, 'SELECT') LIMIT 1)"
-    " SELECT pg_backend_pid(), %.*s::regclass::oid::text, EXISTS (SELECT FROM seq),"
+    " SELECT pg_backend_pid(), NULL::text, EXISTS (SELECT FROM seq),"
     " (SELECT pg_sequence_last_value(oid) FROM seq)"
     " UNION ALL SELECT NULL, name, NULL, NULL FROM seq";
 
@@ -45,7 +45,7 @@ static int make_start(struct gaps_sql *s, const struct table *table) {
     const struct columns *c = &s->columns;
     int r = quote_position(table, &position);
     if (r == 0)
-        r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(position), TEXT(s->table));
+        r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(position));
     if (r == 0)
         r = buf_add_span(&s->start_now, buf_span(&s->start));
     return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->from),
@@ -72,7 +72,7 @@ static int add_drawn(struct buf *b, struct span sequence) {
 static int begin_page(struct gaps_sql *s, struct span sequence, struct buf *b) {
     const struct columns *c = &s->columns;
     buf_clear(b);
-    int r = buf_addf(b, "SELECT %.*s, %.*s::regclass::oid::text, ", TEXT(c->pid), TEXT(s->table));
+    int r = buf_addf(b, "SELECT %.*s, NULL::text, ", TEXT(c->pid));
     if (r == 0)
         r = add_drawn(b, sequence);
     return r ? r : buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(c->nulls),

@@ -106,7 +106,6 @@ static enum mode_answer head(struct gaps_start *s) {
     struct pgconn *tail = s->mode->tail;
     struct span drawn = pgconn_value(tail, MODE_NUMBER);
     s->mode->backend_pid = mode_int4(pgconn_value(tail, MODE_PID));
-    span_copy(s->table, sizeof s->table, pgconn_value(tail, MODE_TEXT));
     s->readable = mode_bool(pgconn_value(tail, MODE_FLAG));
     s->drawn = span_absent(drawn) ? INT64_MIN : mode_int8(drawn);
     return MODE_GO_ON;

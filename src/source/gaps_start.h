@@ -24,7 +24,6 @@ struct gaps_start {
     struct ranges retained;
     struct buf left; /* int64_t each: how long the retained ones are still probed */
 
-    char table[16];      /* its oid: another table of that name is another table */
     struct buf sequence; /* its name, quoted; empty: can't be read */
     bool readable;
     int64_t drawn;   /* highest position it has given out; INT64_MIN: none */

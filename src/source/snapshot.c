@@ -10,27 +10,17 @@
 struct pieces {
     const struct columns *c;
     struct buf xid;        /* e."xid", as it is indexed */
-    struct buf same;       /* is the table still what was looked at? */
+    struct buf filled;     /* has each row a transaction id? */
     const char *xid8;      /* format of a column -> xid8 */
     const char *from_xid8; /* cast of an xid8 to the column's type */
 };
 
-/* One that was dropped and made anew has another oid; a row without a transaction id would never be found. Whoever
- * sees such rows sees the change that let them in. */
-static int make_same(struct pieces *p, const struct table *t, const struct table_column *xid) {
-    CLEANUP(buf_done) struct buf name = BUF_INIT(COLUMNS_SQL_MAX), table = BUF_INIT(COLUMNS_SQL_MAX);
-    CLEANUP(buf_done) struct buf column = BUF_INIT(COLUMNS_SQL_MAX);
-    int r = table_name_quote(&t->name, &name);
+/* A row without one would never be found. Whoever sees such rows sees the change that let them in. */
+static int make_filled(struct pieces *p, const struct table *t, const struct table_column *xid) {
+    int r = buf_addf(&p->filled, "EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = %" PRIu32 "::oid AND a.attname = ", t->oid);
     if (r == 0)
-        r = pgconn_quote_literal(buf_span(&name), &table);
-    if (r == 0)
-        r = pgconn_quote_literal(span_of(xid->column), &column);
-    if (r)
-        return r;
-    return buf_addf(&p->same,
-                    "%.*s::regclass::oid = %" PRIu32 "::oid AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = %" PRIu32
-                    "::oid AND a.attname = %.*s AND a.attnotnull)",
-                    SPAN_ARGS(buf_span(&table)), t->oid, t->oid, SPAN_ARGS(buf_span(&column)));
+        r = pgconn_quote_literal(span_of(xid->column), &p->filled);
+    return r ? r : buf_addf(&p->filled, " AND a.attnotnull)");
 }
 
 static int make_pieces(struct pieces *p, const struct columns *columns, const struct table *t) {
@@ -40,7 +30,7 @@ static int make_pieces(struct pieces *p, const struct columns *columns, const st
     p->xid8 = bigint ? "::text::xid8" : "";
     p->from_xid8 = bigint ? "::text::bigint" : "";
     int r = columns_add_name(&p->xid, "e.", xid);
-    return r ? r : make_same(p, t, xid);
+    return r ? r : make_filled(p, t, xid);
 }
 
 #define TEXT(b) SPAN_ARGS(buf_span(&(b)))
@@ -94,7 +84,7 @@ static int make_small(struct snapshot_sql *s, const struct pieces *p) {
                     " CASE WHEN overflow THEN (SELECT max(%.*s) FROM %.*s) ELSE last END::int8%.*s FROM head"
                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM"
                     " (SELECT %.*s FROM found WHERE NOT (SELECT overflow FROM head) ORDER BY p OFFSET 0) q OFFSET 0) q",
-                    TEXT(p->c->pid), TEXT(p->same), TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out),
+                    TEXT(p->c->pid), TEXT(p->filled), TEXT(p->c->position), TEXT(p->c->from), TEXT(p->c->nulls), TEXT(p->c->out),
                     TEXT(p->c->texts), TEXT(p->c->names));
 }
 
@@ -174,7 +164,7 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
                                .page = BUF_INIT(COLUMNS_SQL_MAX),
                                .walk = BUF_INIT(COLUMNS_SQL_MAX),
                                .copy = BUF_INIT(COLUMNS_SQL_MAX)};
-    struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX), .same = BUF_INIT(COLUMNS_SQL_MAX)};
+    struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX), .filled = BUF_INIT(COLUMNS_SQL_MAX)};
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
         r = make_pieces(&p, &s->columns, table);
@@ -191,7 +181,7 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
     if (r == 0 && !table->partitioned)
         r = make_walk(&s->copy, &p, &copy_params);
     buf_done(&p.xid);
-    buf_done(&p.same);
+    buf_done(&p.filled);
     struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk, &s->copy};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);

@@ -152,8 +152,7 @@ static enum mode_answer head(struct mode *m, struct error *reterr) {
         return MODE_GO_ON;
     struct span overflow = pgconn_value(m->tail, MODE_FLAG);
     if (span_absent(overflow)) {
-        error_set(reterr, ERROR_RETRY, "the event table is no longer what was looked at (dropped and made anew, or its "
-                  "transaction id may be NULL now): looking at it again");
+        error_set(reterr, ERROR_RETRY, "the transaction id of the event table may be NULL now: looking at the table again");
         return MODE_FAILED;
     }
     int r = plan_small(s->plan, pgconn_value(m->tail, MODE_TEXT), mode_bool(overflow), value);

@@ -249,7 +249,8 @@ static enum mode_answer on_head(struct source *s, struct error *reterr) {
     if (pid == m->backend_pid)
         return m->kind->head(m, reterr);
     if (pid == 0) {
-        error_set(reterr, ERROR_RETRY, "a column of the event table was changed or taken away: looking at the table again");
+        error_set(reterr, ERROR_RETRY, "the event table is no longer what was looked at (dropped and made anew, or a column "
+                  "of it changed or taken away): looking at it again");
         return MODE_FAILED;
     }
     error_set(reterr, ERROR_RETRY, "another backend answers on this connection (a pooler in transaction mode?), and what "

@@ -288,7 +288,17 @@ class Altered:
         self.db.sql("ALTER TABLE event ALTER data TYPE bytea USING convert_to(data::text, 'UTF8')")
         self.db.insert(id="2", type="a.b", data=b"\xde\xad\xbe\xef", datacontenttype="application/octet-stream")
         self.assertEqual(self.receive(1)[0].body, b"\xde\xad\xbe\xef")
-        d.wait_log("a column of the event table was changed")
+        d.wait_log("the event table is no longer what was looked at")
+
+    def test_a_table_that_is_put_in_its_place_is_looked_at_again(self):
+        d = self.daemon_for()
+        self.db.insert(id="1", type="a.b")
+        self.receive(1)
+        d.wait_state("idle")
+        self.db.sql("ALTER TABLE event RENAME TO old; CREATE TABLE event (LIKE old INCLUDING ALL)")
+        self.db.insert(id="2", type="a.b")
+        self.assertEqual(self.receive_ids(1), ["2"])
+        d.wait_log("the event table is no longer what was looked at")
 
 
 class Tables(Altered, Hazard):
