@@ -573,6 +573,27 @@ START_TEST(what_was_gathered_when_it_goes_down_is_not_waited_for) {
 }
 END_TEST
 
+/* G12: what lies in the socket is answered; what does not, never gets there. */
+START_TEST(a_fence_keeps_back_what_was_gathered_and_nothing_else) {
+    connection.uri = _i == 0 ? broker.uri : broker.uri_tls;
+    broker_queue("fenced", "");
+    connect_sink();
+    unsigned before = broker_count("fenced");
+    ck_assert_int_eq(rig_submit_to(&rig, at("", "fenced")), 0);
+    contract.kind->flush(rig.sink);
+    contract.kind->fence(rig.sink, clock_now_us(), "a test wants it");
+    rig_until(&rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(rig.by_kind[SINK_CONFIRMED], 1);
+    ck_assert_uint_eq(view().reconnects, 0);
+    ck_assert_int_eq(rig_submit_to(&rig, at("", "fenced")), 0);
+    contract.kind->fence(rig.sink, clock_now_us(), "a test wants it");
+    rig_until(&rig, rig_all_answered, 10, "answered");
+    ck_assert_uint_eq(rig.by_kind[SINK_LOST], 1);
+    rig_until(&rig, rig_connected, 10, "connected");
+    ck_assert_uint_eq(broker_count("fenced"), before + 1);
+}
+END_TEST
+
 START_TEST(hosts_are_tried_in_turn) {
     char good[64];
     char *hosts[] = {(char *)"127.0.0.1:1", (char *)"[::1]:1", good};
@@ -759,6 +780,7 @@ int main(void) {
     tcase_add_test(cases, tls_is_verified);
     tcase_add_test(cases, a_large_body_goes_through_tls);
     tcase_add_loop_test(cases, what_was_gathered_when_it_goes_down_is_not_waited_for, 0, 2);
+    tcase_add_loop_test(cases, a_fence_keeps_back_what_was_gathered_and_nothing_else, 0, 2);
     tcase_add_test(cases, hosts_are_tried_in_turn);
     tcase_add_test(cases, a_wrong_password_is_said_without_it);
     tcase_add_test(cases, a_virtual_host_that_is_missing_is_said);
