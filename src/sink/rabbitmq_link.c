@@ -218,7 +218,7 @@ bool rabbitmq_link_gathered(const struct rabbitmq_link *l) {
 }
 
 bool rabbitmq_link_unsent(const struct rabbitmq_link *l) {
-    return waiting_bytes(l) > 0 || (l->tls && l->corked);
+    return waiting_bytes(l) > 0;
 }
 
 int rabbitmq_link_flush(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) {

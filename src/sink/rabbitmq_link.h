@@ -64,7 +64,8 @@ int rabbitmq_link_send(struct rabbitmq_link *l, amqp_channel_t channel, amqp_met
                        int64_t now_us, struct error *reterr) MUST_CHECK;
 /* Something waits for a flush. */
 bool rabbitmq_link_gathered(const struct rabbitmq_link *l);
-/* Something was published that no socket has yet, gathered or left over. */
+/* Something was published that no socket has yet, gathered or left over. With TLS nothing is gathered by us: the socket
+ * has it, corked, and sends it soon whatever we do (tcp(7), TCP_CORK: within 200 ms). */
 bool rabbitmq_link_unsent(const struct rabbitmq_link *l);
 /* What was gathered goes out, as far as the socket takes it. 0; -EIO. */
 int rabbitmq_link_flush(struct rabbitmq_link *l, int64_t now_us, struct error *reterr) MUST_CHECK;
