@@ -16,7 +16,8 @@ int database_new(const struct forwarder_options *options, struct guard *guard, u
 void database_free(struct database *d);
 
 #define DATABASE_POLL_MAX 2
-int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]);
+/* rows_wait: rows are in no hurry, so that the server's every 8 KiB of them wake nobody. */
+int database_poll(const struct database *d, bool rows_wait, struct pollfd fds[DATABASE_POLL_MAX]);
 /* What poll(2) said of them: a connection that has nothing to say costs no system call. */
 void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_MAX]);
 int64_t database_deadline_us(const struct database *d);
