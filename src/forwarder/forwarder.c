@@ -424,7 +424,7 @@ static void wait_for_something(struct forwarder *f, int64_t now_us) {
     deadline_us = earlier(deadline_us, flow_deadline_us(f->flow));
     deadline_us = earlier(deadline_us, database_deadline_us(f->database));
     deadline_us = earlier(deadline_us, delivery_deadline_us(f->delivery));
-    if (poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us)) > 0 || rows_wait)
+    if (clock_poll(fds, (size_t)count, deadline_us) > 0 || rows_wait)
         database_polled(f->database, of_database);
 }
 
