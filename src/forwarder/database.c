@@ -121,14 +121,6 @@ static enum database_signal refuse_missing(struct database *d, int64_t now_us, s
     return refuse(d, checkpoint_note(d->checkpoint), source_note(d->source), now_us);
 }
 
-/* A call that could not be sent: reported by the next database_next. */
-static void note_failure(struct database *d, int r, const char *what) {
-    if (r == 0 || d->lost)
-        return;
-    d->lost = true;
-    error_set(&d->lost_error, ERROR_RETRY, "%s: %s", what, r < 0 ? strerror(-r) : "the connection is gone");
-}
-
 /* keep and tail may have reached two servers of a pool or a fail-over. */
 static bool same_server(const struct database *d, struct error *reterr) {
     if (strcmp(checkpoint_server(d->checkpoint), source_server(d->source)) == 0)
@@ -146,7 +138,7 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
         return go_down(d, now_us);
     }
     d->asked_us = now_us;
-    note_failure(d, checkpoint_create(d->checkpoint, buf_span(&d->cursor), 0,
+    database_note_failure(d, checkpoint_create(d->checkpoint, buf_span(&d->cursor), 0,
                                       span_of(source_system_identifier(d->source)), now_us),
                  "creating the checkpoint row");
     d->phase = PHASE_CREATE;
@@ -155,7 +147,7 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
 
 static enum database_signal take(struct database *d, int64_t now_us) {
     d->asked_us = now_us;
-    note_failure(d, checkpoint_take(d->checkpoint, now_us), "taking the lease");
+    database_note_failure(d, checkpoint_take(d->checkpoint, now_us), "taking the lease");
     d->phase = PHASE_TAKE;
     return DATABASE_NONE;
 }
@@ -185,7 +177,7 @@ static enum database_signal come_up(struct database *d, int64_t now_us) {
 
 static enum database_signal load(struct database *d, int64_t now_us) {
     d->watched_us = now_us;
-    note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
+    database_note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
     d->phase = PHASE_LOAD;
     return DATABASE_NONE;
 }
@@ -205,7 +197,7 @@ static enum database_signal on_loaded(struct database *d, struct span cursor, in
     int r = source_open(d->source, cursor, retained, now_us, reterr);
     if (r == SOURCE_E_CURSOR)
         return refuse(d, reterr->text, source_note(d->source), now_us);
-    note_failure(d, r, "opening the event table");
+    database_note_failure(d, r, "opening the event table");
     d->phase = PHASE_OPEN;
     return DATABASE_NONE;
 }
@@ -230,7 +222,7 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         d->missing_error = *reterr;
         if (d->phase != PHASE_KEEP_INSPECT) /* the row itself, looked at last */
             return refuse_missing(d, now_us, reterr);
-        note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
+        database_note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
         d->phase = PHASE_TAIL_DIAL;
         return DATABASE_NONE;
     case CHECKPOINT_LOADED:
@@ -316,68 +308,13 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
     return DATABASE_NONE;
 }
 
-static void start_save(struct database *d, int64_t now_us) {
-    d->save_wanted = false;
-    buf_clear(&d->cursor);
-    int r = source_print_cursor(d->source, d->save_mark, &d->cursor);
-    if (r == SOURCE_E_GONE) { /* given up while the save waited for keep */
-        d->save_gone = true;
-        return;
-    }
-    struct source_changes changes = {0};
-    if (r == 0)
-        r = source_changes(d->source, d->save_mark, now_us, &changes);
-    if (r == 0)
-        r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), &changes, d->save_position, now_us);
-    note_failure(d, r, "saving the checkpoint");
-    d->saving = true;
-    d->asked_us = now_us;
-}
-
-static void watch_lease(struct database *d, int64_t now_us) {
-    if (now_us < d->watch_us)
-        return;
-    d->watched_us = now_us;
-    note_failure(d, checkpoint_watch(d->checkpoint, now_us), "looking at the lease");
-}
-
-/* keep has one statement at a time. What extends the lease goes first: nothing else ends by being late. Then cancelling:
- * rows are waiting to be thrown away. */
-static void use_keep(struct database *d, int64_t now_us) {
-    if (checkpoint_busy(d->checkpoint) || d->lost)
-        return;
-    if (d->phase == PHASE_STANDBY)
-        watch_lease(d, now_us);
-    if (d->phase != PHASE_UP)
-        return;
-    if (d->extend_wanted) {
-        d->extend_wanted = false;
-        d->extending = true;
-        d->asked_us = now_us;
-        note_failure(d, checkpoint_extend(d->checkpoint, now_us), "extending the lease");
-    } else if (d->yield_wanted) {
-        d->yield_wanted = false;
-        note_failure(d, checkpoint_yield(d->checkpoint, now_us), "giving the lease back");
-    } else if (d->cancel_pid != 0) {
-        int pid = d->cancel_pid;
-        d->cancel_pid = 0;
-        note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
-    } else if (d->command) {
-        const struct checkpoint_command *command = d->command;
-        d->command = NULL;
-        note_failure(d, checkpoint_command(d->checkpoint, command, now_us), "writing a command down");
-    } else if (d->save_wanted && now_us >= d->save_after_us) {
-        start_save(d, now_us);
-    }
-}
-
 static void start_inspection(struct database *d, int64_t now_us) {
     if (d->phase == PHASE_KEEP_DIAL && pgconn_state(d->keep) == PGCONN_IDLE) {
         d->phase = PHASE_KEEP_INSPECT;
-        note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
+        database_note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
     } else if (d->phase == PHASE_TAIL_DIAL && pgconn_state(d->tail) == PGCONN_IDLE) {
         d->phase = PHASE_TAIL_INSPECT;
-        note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us), "inspecting the event table");
+        database_note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us), "inspecting the event table");
     }
 }
 
@@ -408,14 +345,14 @@ static enum database_signal pull(struct database *d, int64_t now_us, struct erro
         return DATABASE_SAVE_FAILED;
     }
     enum database_signal signal = next_signal(d, now_us, reterr);
-    use_keep(d, now_us);
+    database_use_keep(d, now_us);
     return signal;
 }
 
 static void begin_attempt(struct database *d, int64_t now_us) {
     d->new_checkpoint = false;
     d->phase = PHASE_KEEP_DIAL;
-    note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
+    database_note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
 }
 
 enum database_signal database_next(struct database *d, int64_t now_us, struct error *reterr) {
@@ -441,50 +378,4 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
         if (signal != DATABASE_NONE || (d->phase == before && !d->lost))
             return signal;
     }
-}
-
-void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    note_failure(d, source_want(d->source, events, bytes, now_us), "reading the event table");
-}
-
-void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->save_wanted && !d->save_gone);
-    ASSERT(!d->saving);
-    d->save_wanted = true;
-    d->save_mark = mark;
-    /* INT64_MIN: no event has settled since the load, the place moved all the same. */
-    d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
-    use_keep(d, now_us);
-}
-
-void database_extend(struct database *d, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->extend_wanted && !d->extending);
-    d->extend_wanted = true;
-    use_keep(d, now_us);
-}
-
-void database_yield(struct database *d, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    d->yield_wanted = true;
-    use_keep(d, now_us);
-}
-
-void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->command);
-    d->command = command;
-    use_keep(d, now_us);
-}
-
-void database_drop(struct database *d, const char *why) {
-    d->lost = true;
-    error_set(&d->lost_error, ERROR_RETRY, "%s", why);
-}
-
-void database_release(struct database *d, uint64_t oldest_target) {
-    if (!d->save_wanted && !d->saving)
-        source_release(d->source, oldest_target);
 }

@@ -1,4 +1,4 @@
-/* database_state: what a database knows; private to database.c and database_view.c */
+/* database_state: what a database knows; private to database.c, database_ask.c and database_view.c */
 #ifndef PENSTOCK_FORWARDER_DATABASE_STATE_H
 #define PENSTOCK_FORWARDER_DATABASE_STATE_H
 
@@ -60,5 +60,10 @@ struct database {
     uint64_t ups, writes;
     struct buf cursor;
 };
+
+/* Hands the next thing that was asked for to keep, if that is free. */
+void database_use_keep(struct database *d, int64_t now_us);
+/* r of a call that should have sent `what`: what went wrong is reported by the next database_next. */
+void database_note_failure(struct database *d, int r, const char *what);
 
 #endif

@@ -1,0 +1,115 @@
+/* database_ask: what a database is asked for: through keep one thing at a time, each when its turn has come */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "forwarder/database_state.h"
+
+/* A call that could not be sent: reported by the next database_next. */
+void database_note_failure(struct database *d, int r, const char *what) {
+    if (r == 0 || d->lost)
+        return;
+    d->lost = true;
+    error_set(&d->lost_error, ERROR_RETRY, "%s: %s", what, r < 0 ? strerror(-r) : "the connection is gone");
+}
+
+static void start_save(struct database *d, int64_t now_us) {
+    d->save_wanted = false;
+    buf_clear(&d->cursor);
+    int r = source_print_cursor(d->source, d->save_mark, &d->cursor);
+    if (r == SOURCE_E_GONE) { /* given up while the save waited for keep */
+        d->save_gone = true;
+        return;
+    }
+    struct source_changes changes = {0};
+    if (r == 0)
+        r = source_changes(d->source, d->save_mark, now_us, &changes);
+    if (r == 0)
+        r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), &changes, d->save_position, now_us);
+    database_note_failure(d, r, "saving the checkpoint");
+    d->saving = true;
+    d->asked_us = now_us;
+}
+
+static void watch_lease(struct database *d, int64_t now_us) {
+    if (now_us < d->watch_us)
+        return;
+    d->watched_us = now_us;
+    database_note_failure(d, checkpoint_watch(d->checkpoint, now_us), "looking at the lease");
+}
+
+/* keep has one statement at a time. What extends the lease goes first: nothing else ends by being late. Then cancelling:
+ * rows are waiting to be thrown away. */
+void database_use_keep(struct database *d, int64_t now_us) {
+    if (checkpoint_busy(d->checkpoint) || d->lost)
+        return;
+    if (d->phase == PHASE_STANDBY)
+        watch_lease(d, now_us);
+    if (d->phase != PHASE_UP)
+        return;
+    if (d->extend_wanted) {
+        d->extend_wanted = false;
+        d->extending = true;
+        d->asked_us = now_us;
+        database_note_failure(d, checkpoint_extend(d->checkpoint, now_us), "extending the lease");
+    } else if (d->yield_wanted) {
+        d->yield_wanted = false;
+        database_note_failure(d, checkpoint_yield(d->checkpoint, now_us), "giving the lease back");
+    } else if (d->cancel_pid != 0) {
+        int pid = d->cancel_pid;
+        d->cancel_pid = 0;
+        database_note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
+    } else if (d->command) {
+        const struct checkpoint_command *command = d->command;
+        d->command = NULL;
+        database_note_failure(d, checkpoint_command(d->checkpoint, command, now_us), "writing a command down");
+    } else if (d->save_wanted && now_us >= d->save_after_us) {
+        start_save(d, now_us);
+    }
+}
+
+void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    database_note_failure(d, source_want(d->source, events, bytes, now_us), "reading the event table");
+}
+
+void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->save_wanted && !d->save_gone);
+    ASSERT(!d->saving);
+    d->save_wanted = true;
+    d->save_mark = mark;
+    /* INT64_MIN: no event has settled since the load, the place moved all the same. */
+    d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
+    database_use_keep(d, now_us);
+}
+
+void database_extend(struct database *d, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->extend_wanted && !d->extending);
+    d->extend_wanted = true;
+    database_use_keep(d, now_us);
+}
+
+void database_yield(struct database *d, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    d->yield_wanted = true;
+    database_use_keep(d, now_us);
+}
+
+void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    ASSERT(!d->command);
+    d->command = command;
+    database_use_keep(d, now_us);
+}
+
+void database_drop(struct database *d, const char *why) {
+    d->lost = true;
+    error_set(&d->lost_error, ERROR_RETRY, "%s", why);
+}
+
+void database_release(struct database *d, uint64_t oldest_target) {
+    if (!d->save_wanted && !d->saving)
+        source_release(d->source, oldest_target);
+}
