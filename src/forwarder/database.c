@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "forwarder/database_state.h"
+#include "forwarder/words.h"
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
@@ -154,15 +155,16 @@ static enum database_signal take(struct database *d, int64_t now_us) {
 
 /* Another instance is active: said once of each, then its lease is watched. */
 static enum database_signal stand_by(struct database *d, int64_t now_us, struct error *reterr) {
-    struct span owner = database_owner(d);
+    struct span owner = checkpoint_row(d->checkpoint)->owner;
     bool new = d->phase != PHASE_STANDBY || !span_is(owner, d->active);
     span_copy(d->active, sizeof d->active, owner);
     int64_t pause_us = d->options->lease_us / WATCHES_PER_LEASE;
     d->phase = PHASE_STANDBY;
+    d->checkpoint_position = checkpoint_row(d->checkpoint)->position;
     d->watch_us = now_us + (pause_us < WATCH_MAX_US ? pause_us : WATCH_MAX_US);
     if (!new)
         return DATABASE_NONE;
-    error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(owner));
+    words_another(reterr, owner, span_of(d->options->owner));
     return DATABASE_STANDBY;
 }
 

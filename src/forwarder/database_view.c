@@ -35,6 +35,14 @@ struct span database_owner(const struct database *d) {
     return checkpoint_has_row(d->checkpoint) ? instance_brief(checkpoint_row(d->checkpoint)->owner) : SPAN_ABSENT;
 }
 
+struct span database_owner_place(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? instance_place(checkpoint_row(d->checkpoint)->owner) : SPAN_ABSENT;
+}
+
+int64_t database_watched_save_wall_us(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->updated_wall_us : 0;
+}
+
 int64_t database_lease_until_us(const struct database *d) {
     if (d->phase == PHASE_UP)
         return d->leased_us + d->options->lease_us;

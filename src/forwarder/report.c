@@ -107,6 +107,7 @@ static void look_at_gaps(struct report *r, const struct report_view *v, int64_t 
     if (r->gap_waits && !goes_on && database_connected(v->database))
         say_end_of_wait(r, now_us);
     r->gap_waits = waits;
+    r->gaps_waited += waits && !goes_on;
     if (waits)
         r->waiting = c;
 }
@@ -324,14 +325,16 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
         .caught_up = flow.caught_up,
     };
     enum forwarder_state state = state_of(&facts);
-    bool changed = state != r->stats.state;
+    struct report_hold hold = report_hold_of(r, state, v, &flow);
+    bool changed = state != r->stats.state || hold.what != r->hold.what || hold.number != r->hold.number;
+    r->hold = hold;
     if (!changed && now_us < r->next_copy_us)
         return;
     r->next_copy_us = now_us + COPY_INTERVAL_US;
 
     struct words words;
     find_words(r, state, v, &flow, &sink, now_us, &words);
-    report_fill(r, state, v, &flow, &sink, now_us);
+    report_fill(r, v, &flow, &sink, now_us);
     say_news(r, state, &words, now_us);
     if (changed) {
         r->stats.state = state;

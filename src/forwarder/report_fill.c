@@ -40,15 +40,24 @@ bool report_event_is_held(const struct report_view *v, const struct flow_view *f
 
 /* The snapshot. --------------------------------------------------------- */
 
-static void fill_culprit(const struct report *r, struct forwarder_culprit *c, enum forwarder_state state,
-                         const struct report_view *v, const struct flow_view *flow) {
+struct report_hold report_hold_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
+                                  const struct flow_view *flow) {
+    if (state != FORWARDER_HELD)
+        return (struct report_hold){HOLD_NOTHING, 0};
+    if (r->unsavable)
+        return (struct report_hold){HOLD_SAVES, 0};
+    if (report_event_is_held(v, flow))
+        return (struct report_hold){HOLD_EVENT, delivery_event(v->delivery, flow->oldest_slot)->position};
+    return (struct report_hold){HOLD_GAP, r->gaps_waited};
+}
+
+static void fill_culprit(const struct report *r, struct forwarder_culprit *c, const struct report_view *v,
+                         const struct flow_view *flow) {
     *c = (struct forwarder_culprit){0};
-    if (state != FORWARDER_HELD || r->unsavable)
-        return;
-    if (!report_event_is_held(v, flow)) {
+    if (r->hold.what == HOLD_GAP)
         culprit_fill(&r->waiting, c);
+    if (r->hold.what != HOLD_EVENT)
         return;
-    }
     const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
     snprintf(c->kind, sizeof c->kind, "event");
     c->position = e->position;
@@ -83,7 +92,15 @@ static void fill_lease(struct forwarder_stats *s, const struct database *databas
     int64_t until_us = database_lease_until_us(database);
     s->lease_held = database_connected(database);
     snprintf(s->owner, sizeof s->owner, "%.*s", SPAN_ARGS(database_owner(database)));
+    span_copy(s->owner_place, sizeof s->owner_place, database_owner_place(database));
     s->lease_until_wall_us = until_us == INT64_MIN ? 0 : clock_wall_us() + until_us - now_us;
+}
+
+/* Standing by, what waits is seen by the one that is active. Away from the start, by nobody. */
+static void fill_blind(struct report *r, const struct database *database) {
+    bool connected = database_connected(database), stands_by = database_stands_by(database);
+    r->has_seen = connected || (r->has_seen && !stands_by);
+    r->stats.blind = !r->has_seen;
 }
 
 static void fill_gaps(struct forwarder_stats *s, const struct database *database) {
@@ -96,13 +113,14 @@ static void fill_gaps(struct forwarder_stats *s, const struct database *database
     s->gaps_dropped = gaps.dropped;
 }
 
-void report_fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
-                 const struct sink_view *sink, int64_t now_us) {
+void report_fill(struct report *r, const struct report_view *v, const struct flow_view *flow, const struct sink_view *sink,
+                 int64_t now_us) {
     struct forwarder_stats *s = &r->stats;
-    fill_culprit(r, &s->culprit, state, v, flow);
+    fill_culprit(r, &s->culprit, v, flow);
     snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
     s->source_connected = database_connected(v->database) || database_stands_by(v->database);
     fill_lease(s, v->database, now_us);
+    fill_blind(r, v->database);
     fill_since(&s->source_lost_us, !s->source_connected, now_us);
     s->source_silent_us = report_database_of(r, v, now_us) == STATE_DATABASE_SILENT ? database_busy_since_us(v->database) : 0;
     fill_oldest(s, v, flow);
@@ -117,9 +135,11 @@ void report_fill(struct report *r, enum forwarder_state state, const struct repo
     s->blocked_since_wall_us = r->blocked_since_wall_us;
     if (v->counts->checkpoint_writes != s->counts.checkpoint_writes)
         s->checkpoint_saved_wall_us = clock_wall_us();
+    if (database_stands_by(v->database)) /* by the other one */
+        s->checkpoint_saved_wall_us = database_watched_save_wall_us(v->database);
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
-    s->rows_wait = !flow->caught_up && !database_stands_by(v->database);
+    s->rows_wait = !flow->caught_up && database_connected(v->database);
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)
         s->last_settled_us = flow->last_settled_us;

@@ -8,6 +8,12 @@
 #include "forwarder/news.h"
 #include "forwarder/report.h"
 
+/* What keeps a forwarder `held`: of another one it is held since another time. */
+struct report_hold {
+    enum { HOLD_NOTHING, HOLD_SAVES, HOLD_EVENT, HOLD_GAP } what;
+    int64_t number; /* which one: the event's position; of gaps, the how many-th that is waited for */
+};
+
 struct report {
     const struct forwarder_options *options;
     enum state_database database;
@@ -16,7 +22,10 @@ struct report {
     char saving_words[512];
     struct buf findings; /* said last, terminated */
     bool sink_was_up;
+    bool has_seen; /* what waits in the table, since it was active last */
     bool gap_waits; /* for a transaction */
+    int64_t gaps_waited; /* so far, for how many different ones */
+    struct report_hold hold; /* what it is that is held */
     struct source_culprit waiting;
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
@@ -30,8 +39,10 @@ struct report {
 enum state_database report_database_of(const struct report *r, const struct report_view *v, int64_t now_us);
 /* Does the first event not settled stay where it is for a reason of its own? */
 bool report_event_is_held(const struct report_view *v, const struct flow_view *flow);
+struct report_hold report_hold_of(const struct report *r, enum forwarder_state state, const struct report_view *v,
+                                  const struct flow_view *flow);
 /* Everything of the snapshot but state, since and the sentences. */
-void report_fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
-                 const struct sink_view *sink, int64_t now_us);
+void report_fill(struct report *r, const struct report_view *v, const struct flow_view *flow, const struct sink_view *sink,
+                 int64_t now_us);
 
 #endif

@@ -214,6 +214,15 @@ class Skip(Operator):
         self.assertIn("routing key", before["words"])
         d.wait_log(r"operator command skip 1 by .*: done: .*test data")
 
+    def test_the_next_one_that_is_held_is_held_since_then(self):
+        self.db.insert(id="bad", type="k" * 256, streamid="a")
+        self.db.insert(id="bad too", type="k" * 256, streamid="b")
+        d = self.daemon()
+        first = self.held(d)
+        stays(lambda: d.status()["since"] == first["since"], 0.5, "the same one, held since the same time")
+        self.done(d, *self.skip())
+        self.assertNotEqual(self.held(d, 2)["since"], first["since"])
+
     def test_kill_9_right_after_the_answer_leaves_it_skipped(self):
         d = self.daemon_with_poison()
         self.done(d, *self.skip())
