@@ -96,6 +96,9 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
     d->save_wanted = d->save_gone = d->saving = d->extend_wanted = d->extending = d->yield_wanted = false;
+    d->want_waits = false;
+    d->look_us = 0;
+    d->waiting.known = false;
     d->command = NULL;
     d->cancel_pid = 0;
     d->lost = false;
@@ -301,6 +304,11 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
         return DATABASE_NONE;
     case SOURCE_DONE:
         return DATABASE_READ_DONE;
+    case SOURCE_LOOKED:
+        database_note_look(d, now_us);
+        if (d->want_waits)
+            database_want(d, d->want_events, d->want_bytes, now_us);
+        return DATABASE_NONE;
     case SOURCE_DROPPED:
         return DATABASE_DROPPED;
     case SOURCE_FAILED:

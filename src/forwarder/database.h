@@ -53,6 +53,17 @@ uint64_t database_dropped(const struct database *d);
 bool database_notified(struct database *d);
 /* Only while up. DATABASE_DOWN comes by database_next if it can't be sent. */
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
+/* Only while up and nothing is read: looks what waits, now and then (DATABASE_LOOK_US); the place stays. A read that is
+ * wanted meanwhile begins behind it. */
+#define DATABASE_LOOK_US (3 * INT64_C(1000000))
+void database_look(struct database *d, int64_t now_us);
+struct database_waiting {
+    bool known; /* by a look since it is up, or since the last read began */
+    bool any;
+    int64_t position;
+    int64_t since_us; /* of the row's recorded time, or when it was seen first */
+};
+const struct database_waiting *database_waiting(const struct database *d);
 /* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us);
 /* Only while up, one at a time: DATABASE_EXTENDED or DATABASE_EXTEND_FAILED follows. */

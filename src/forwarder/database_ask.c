@@ -68,8 +68,38 @@ void database_use_keep(struct database *d, int64_t now_us) {
     }
 }
 
+void database_look(struct database *d, int64_t now_us) {
+    ASSERT(d->phase == PHASE_UP);
+    if ((d->look_us != 0 && now_us - d->look_us < DATABASE_LOOK_US) || !source_is_free(d->source) || d->lost)
+        return;
+    d->look_us = now_us;
+    database_note_failure(d, source_look(d->source, now_us), "looking at the event table");
+}
+
+/* A row whose time isn't known has waited since it was seen, as long as it is the same. */
+void database_note_look(struct database *d, int64_t now_us) {
+    const struct source_waiting *w = source_waiting(d->source);
+    struct database_waiting before = d->waiting;
+    d->waiting = (struct database_waiting){0};
+    if (!w)
+        return;
+    bool same = before.known && before.any && w->any && before.position == w->position;
+    d->waiting = (struct database_waiting){.known = true, .any = w->any, .position = w->position, .since_us = now_us};
+    if (w->recorded)
+        d->waiting.since_us = d->look_us - w->age_us;
+    if (same && before.since_us < d->waiting.since_us)
+        d->waiting.since_us = before.since_us;
+}
+
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us) {
     ASSERT(d->phase == PHASE_UP);
+    d->waiting.known = false;
+    d->want_waits = !source_is_free(d->source);
+    if (d->want_waits) {
+        d->want_events = events;
+        d->want_bytes = bytes;
+        return;
+    }
     database_note_failure(d, source_want(d->source, events, bytes, now_us), "reading the event table");
 }
 

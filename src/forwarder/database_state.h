@@ -40,6 +40,12 @@ struct database {
     bool extend_wanted, yield_wanted; /* wait until keep is free */
     bool extending;
 
+    bool want_waits; /* for the tail, which looks: */
+    uint32_t want_events;
+    uint64_t want_bytes;
+    int64_t look_us; /* when the last look began; 0: none since it is up */
+    struct database_waiting waiting;
+
     bool new_checkpoint;
     int64_t checkpoint_position;
     bool save_wanted; /* asked for; waits until keep is free */
@@ -63,6 +69,8 @@ struct database {
 
 /* Hands the next thing that was asked for to keep, if that is free. */
 void database_use_keep(struct database *d, int64_t now_us);
+/* SOURCE_LOOKED. */
+void database_note_look(struct database *d, int64_t now_us);
 /* r of a call that should have sent `what`: what went wrong is reported by the next database_next. */
 void database_note_failure(struct database *d, int r, const char *what);
 

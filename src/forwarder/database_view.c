@@ -27,6 +27,10 @@ bool database_stands_by(const struct database *d) {
     return d->phase == PHASE_STANDBY;
 }
 
+const struct database_waiting *database_waiting(const struct database *d) {
+    return &d->waiting;
+}
+
 int64_t database_leased_us(const struct database *d) {
     return d->leased_us;
 }

@@ -303,6 +303,16 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
     return false;
 }
 
+/* What comes meanwhile is not read: G8 wants it seen all the same. What is in the window is known. */
+static void look_while_nothing_is_read(struct forwarder *f, int64_t now_us) {
+    if (!f->database_up || f->stop != STATE_RUNNING)
+        return;
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    if (!view.any_unsettled && (f->command.paused || view.unsaved_full))
+        database_look(f->database, now_us);
+}
+
 /* true: there may be more that no poll tells of (rows in the library's buffer). */
 static bool take_facts(struct forwarder *f, int64_t now_us) {
     take_mail(f, now_us);
@@ -447,6 +457,7 @@ static void *run(void *argument) {
         stop_if_fenced(f);
         bool more_facts = take_facts(f, now_us);
         bool more_wants = do_wants(f);
+        look_while_nothing_is_read(f, now_us);
         tell(f, now_us);
         if (!more_facts && !more_wants && f->stop != STATE_STOPPED)
             wait_for_something(f, now_us);

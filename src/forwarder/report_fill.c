@@ -80,6 +80,20 @@ static void fill_oldest(struct forwarder_stats *s, const struct report_view *v, 
     s->oldest_since_us = flow->oldest_since_us;
 }
 
+/* Rows that were not read: as a look has seen, or the last read left them. */
+static void fill_waiting(struct forwarder_stats *s, const struct report_view *v, const struct flow_view *flow) {
+    const struct database_waiting *waiting = database_waiting(v->database);
+    if (!s->source_connected && s->row_seen)
+        return; /* it waits on */
+    bool seen = waiting->known && !flow->any_unsettled;
+    s->rows_wait = seen ? waiting->any : !flow->caught_up && !database_stands_by(v->database);
+    s->row_seen = seen && waiting->any;
+    if (!s->row_seen)
+        return;
+    s->oldest_position = waiting->position;
+    s->row_since_us = waiting->since_us;
+}
+
 /* Since when, for health: 0 while it is not so. */
 static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
     if (!is_so)
@@ -139,7 +153,7 @@ void report_fill(struct report *r, const struct report_view *v, const struct flo
         s->checkpoint_saved_wall_us = database_watched_save_wall_us(v->database);
     s->checkpoint_position = database_checkpoint_position(v->database);
     s->epoch = database_epoch(v->database);
-    s->rows_wait = !flow->caught_up && database_connected(v->database);
+    fill_waiting(s, v, flow);
     fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
     if (flow->last_settled_us > s->last_settled_us)
         s->last_settled_us = flow->last_settled_us;

@@ -37,6 +37,8 @@ double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_
         lag_us = now_us - s->oldest_since_us;
     if (s->rows_wait && s->rows_wait_since_us != 0 && now_us - nothing_settled_since_us(s) > lag_us)
         lag_us = now_us - nothing_settled_since_us(s); /* rows that were not even read wait at least so long */
+    if (s->row_seen && now_us - s->row_since_us > lag_us)
+        lag_us = now_us - s->row_since_us;
     if (s->source_silent_us != 0 && now_us - s->source_silent_us > lag_us)
         lag_us = now_us - s->source_silent_us; /* what waits there can't be seen: perhaps since then */
     if (!s->source_connected && s->source_lost_us != 0 && now_us - s->source_lost_us > lag_us)

@@ -102,6 +102,8 @@ struct forwarder_stats {
     bool any_unsettled;
     bool rows_wait;             /* the last read was full: more are there */
     int64_t rows_wait_since_us; /* when rows_wait became true; 0: unknown */
+    bool row_seen;              /* the first of them, by a look: its position, and since when it waits: */
+    int64_t row_since_us;
     int64_t oldest_position;
     int64_t oldest_recorded_wall_us; /* 0: unknown */
     int64_t oldest_since_us;

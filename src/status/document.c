@@ -132,7 +132,7 @@ static json_t *lag_part(const struct forwarder_stats *s, int64_t now_us, int64_t
     if (s->rows_wait) /* what is read is known, what lies behind it is not */
         r |= put(o, "estimated", json_true());
     r |= put(o, "seconds", lag_seconds(s, now_us, wall_us));
-    r |= put(o, "oldest_position", s->any_unsettled ? position_or_null(s->oldest_position) : json_null());
+    r |= put(o, "oldest_position", s->any_unsettled || s->row_seen ? position_or_null(s->oldest_position) : json_null());
     return whole(o, r);
 }
 

@@ -1,5 +1,6 @@
 """What operators command: pause, resume, skip. Written down first, done, and still true after kill -9."""
 
+import datetime
 import json
 import os
 import sys
@@ -179,6 +180,123 @@ class Pause(Operator):
         thread.join(20)
         self.assertIn(answers[0][0], (1, 69))
         self.assertIn(d.wait(), (0, 1))
+
+
+class Waiting(Operator):
+    """What comes to a forwarder that reads nothing is seen all the same, and stays where it is."""
+
+    def waits_since(self, d, position, seconds, at_most=None):
+        """The lag is of that row's recorded time."""
+        f = wait_until(lambda: (lambda f: f and f["lag"]["oldest_position"] == position and f)(d.status()), 10, "the row is seen")
+        self.assertGreaterEqual(f["lag"]["seconds"], seconds)
+        self.assertLess(f["lag"]["seconds"], at_most or seconds + 60)
+        self.assertTrue(f["lag"]["estimated"])
+        return f
+
+    def paused(self, **keys):
+        d = self.daemon_for(**keys)
+        d.wait_state("idle")
+        self.done(d, "pause", "orders")
+        d.wait_state("paused")
+        return d
+
+    def insert_aged(self, id, age, **columns):
+        recorded = self.db.value("SELECT now() - %s::interval", age)
+        return self.db.insert(id=id, type="a.b", streamid="s", recorded_at=recorded, **columns)
+
+    def test_rows_that_come_to_a_paused_forwarder_are_lag_and_stay(self):
+        self.db.insert_many(5)
+        d = self.paused()
+        self.receive(5)
+        self.wait_saved(5)
+        stays(lambda: d.status()["lag"]["seconds"] == 0 and "estimated" not in d.status()["lag"], 1.5, "nothing waits")
+        before = self.db.checkpoint()["cursor"]
+        self.insert_aged("6", "1 h")
+        self.insert_aged("7", "1 min")
+        f = self.waits_since(d, 6, 3600)
+        self.assertEqual((f["state"], f["healthy"], f["window"]["events"]), ("paused", True, 0))
+        self.assertRegex(d.get_text("/metrics")[2], r"penstock_lag_seconds\{forwarder=\"orders\"\} 36\d\d")
+        self.assertRegex(self.command(d, "status")[1], r" 1 h 0 min +0[+] ")
+        self.assertEqual(self.db.checkpoint()["cursor"], before)
+        self.assertEqual(self.rabbitmq.count(self.queue), 0)
+        d.kill()
+        d.start()
+        d.wait_state("paused")
+        self.waits_since(d, 6, 3600)
+        self.done(d, "resume", "orders")
+        self.assertEqual(self.receive_ids(2), ["6", "7"])
+        wait_until(lambda: d.status()["lag"]["seconds"] == 0 and d.wait_state("idle"))
+        self.assertEqual(d.status()["counts"]["reconnects"], 0)
+
+    def test_a_restart_while_paused_on_an_empty_table_is_no_lag(self):
+        d = self.paused()
+        d.kill()
+        d.start()
+        d.wait_state("paused")
+        wait_until(lambda: d.status()["lag"]["seconds"] == 0, 10, "it is seen that nothing waits")
+        stays(lambda: d.status()["lag"]["seconds"] == 0, 1)
+
+    def test_paused_in_a_backlog_the_first_row_that_was_not_sent_counts(self):
+        for i in range(1, 41):
+            self.insert_aged(str(i), f"{100 - i} min")
+        d = self.daemon_for(window={"events": 4}, sink={"in_flight": 1})
+        d.wait_state("delivering", "idle")
+        self.receive(4)
+        self.done(d, "pause", "orders")
+        wait_until(lambda: d.status()["window"]["unsaved"] == 0)
+        d.kill()
+        d.start()
+        d.wait_state("paused")
+        next_one = self.db.checkpoint_position() + 1
+        if next_one <= 40:
+            self.waits_since(d, next_one, (100 - next_one) * 60)
+        self.done(d, "resume", "orders")
+        d.wait_state("idle")
+
+    def test_in_mode_gaps_a_late_row_counts_too(self):
+        self.db.sql("ALTER TABLE event DROP xid")
+        late = self.db.connect()
+        self.addCleanup(late.close)
+        self.insert_aged("1", "3 h")
+        cursor = late.cursor()
+        cursor.execute("INSERT INTO event (id, type, streamid, recorded_at) VALUES ('2', 'a.b', 's', now() - interval '2 h')")
+        self.insert_aged("3", "3 h")
+        d = self.daemon_for()
+        self.assertEqual(self.receive_ids(2), ["1", "3"])
+        self.wait_saved(3)
+        self.done(d, "pause", "orders")
+        d.wait_state("paused")
+        late.commit()
+        self.waits_since(d, 2, 7200)
+        self.insert_aged("4", "1 h")
+        self.done(d, "resume", "orders")
+        self.assertEqual(self.receive_ids(2), ["2", "4"])
+        d.wait_state("idle")
+
+    def test_without_a_recorded_time_it_has_waited_since_it_was_seen(self):
+        self.db.sql("""ALTER TABLE event DROP recorded_at, ALTER xid DROP DEFAULT, ALTER xid TYPE bigint USING xid::text::bigint,
+            ALTER xid SET DEFAULT pg_current_xact_id()::text::bigint""")
+        d = self.paused()
+        self.db.insert(id="1", type="a.b")
+        first = self.waits_since(d, 1, 0)
+        wait_until(lambda: d.status()["lag"]["seconds"] > first["lag"]["seconds"] + 1)
+
+    def test_a_recorded_time_that_is_none_and_one_to_come_hide_nothing(self):
+        d = self.paused()
+        self.db.insert(id="1", type="a.b", recorded_at="-infinity")
+        first = self.waits_since(d, 1, 0)
+        self.assertEqual(d.status()["counts"]["reconnects"], 0)
+        self.db.sql("UPDATE event SET recorded_at = now() + interval '1 h'")
+        wait_until(lambda: d.status()["lag"]["seconds"] > first["lag"]["seconds"] + 1)
+
+    def test_a_look_costs_a_statement_in_some_seconds(self):
+        d = self.paused()
+        self.insert_aged("1", "1 h")
+        self.waits_since(d, 1, 3600)
+        sql = "SELECT query_start FROM pg_stat_activity WHERE application_name LIKE %s"
+        tail = lambda: self.db.value(sql, "penstock/orders/tail")
+        began = tail()
+        stays(lambda: tail() - began < datetime.timedelta(seconds=1), 1.5, "looks once in some seconds")
 
 
 class Skip(Operator):
