@@ -324,7 +324,8 @@ static void start_inspection(struct database *d, int64_t now_us) {
         database_note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
     } else if (d->phase == PHASE_TAIL_DIAL && pgconn_state(d->tail) == PGCONN_IDLE) {
         d->phase = PHASE_TAIL_INSPECT;
-        database_note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us), "inspecting the event table");
+        database_note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us),
+                              "inspecting the event table");
     }
 }
 

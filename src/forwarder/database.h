@@ -87,7 +87,8 @@ int64_t database_leased_us(const struct database *d);
 /* Whose the lease is, ours or another's, and until when, by our clock; INT64_MIN: unknown or over. */
 struct span database_owner(const struct database *d);
 struct span database_owner_place(const struct database *d);
-int64_t database_watched_save_wall_us(const struct database *d); /* standing by: the other one's last save, by the database's clock */
+/* Standing by: the other one's last save, by the database's clock. */
+int64_t database_watched_save_wall_us(const struct database *d);
 int64_t database_lease_until_us(const struct database *d);
 /* Since when the longest of its statements has been running; CLOCK_NEVER: none is. */
 int64_t database_busy_since_us(const struct database *d);
