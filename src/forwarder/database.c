@@ -42,6 +42,7 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
         database_free(d);
         return r;
     }
+    d->blocker.tail = d->tail;
     pgconn_listen(d->keep, o->listen);
     *ret_database = d;
     return 0;
@@ -81,6 +82,9 @@ int64_t database_deadline_us(const struct database *d) {
         return d->retry_at_us;
     int64_t keep_us = pgconn_deadline_us(d->keep), tail_us = pgconn_deadline_us(d->tail);
     int64_t deadline_us = keep_us < tail_us ? keep_us : tail_us;
+    int64_t blocker_us = database_blocker_deadline_us(d);
+    if (blocker_us < deadline_us)
+        deadline_us = blocker_us;
     bool free = !checkpoint_busy(d->checkpoint);
     if (free && d->phase == PHASE_STANDBY && d->watch_us < deadline_us)
         deadline_us = d->watch_us;
@@ -92,6 +96,7 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     pgconn_close(d->tail);
     pgconn_close(d->keep);
     source_reset(d->source);
+    blocker_reset(&d->blocker);
     checkpoint_reset(d->checkpoint);
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
@@ -306,8 +311,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
         return DATABASE_READ_DONE;
     case SOURCE_LOOKED:
         database_note_look(d, now_us);
-        if (d->want_waits)
-            database_want(d, d->want_events, d->want_bytes, now_us);
+        database_go_on(d, now_us);
         return DATABASE_NONE;
     case SOURCE_DROPPED:
         return DATABASE_DROPPED;
@@ -340,12 +344,36 @@ static bool connections_work(struct database *d, int64_t now_us, struct error *r
     return connection_works(d->keep, &d->keep_due, now_us, reterr) && connection_works(d->tail, &d->tail_due, now_us, reterr);
 }
 
+/* The row could be written: nobody has a lock on it. */
+static bool is_written(enum checkpoint_signal signal) {
+    return signal == CHECKPOINT_TAKEN || signal == CHECKPOINT_EXTENDED || signal == CHECKPOINT_SAVED ||
+           signal == CHECKPOINT_COMMANDED || signal == CHECKPOINT_YIELDED;
+}
+
+/* false: it still has the tail, or *ret_signal. */
+static bool blocker_is_known(struct database *d, int64_t now_us, enum database_signal *ret_signal, struct error *reterr) {
+    if (!d->blocker.asks)
+        return true;
+    int r = blocker_work(&d->blocker, now_us, reterr);
+    if (r == PGCONN_E_LOST)
+        *ret_signal = go_down(d, now_us);
+    if (r != 0)
+        return false;
+    if (!checkpoint_busy(d->checkpoint)) /* it has gone meanwhile */
+        blocker_clear(&d->blocker);
+    database_go_on(d, now_us);
+    return true;
+}
+
 static enum database_signal next_signal(struct database *d, int64_t now_us, struct error *reterr) {
     enum checkpoint_signal kept = checkpoint_next(d->checkpoint, now_us, reterr);
+    if (is_written(kept))
+        blocker_clear(&d->blocker);
     if (kept != CHECKPOINT_NONE)
         return on_checkpoint(d, kept, now_us, reterr);
-    if (d->phase < PHASE_TAIL_INSPECT)
-        return DATABASE_NONE;
+    enum database_signal signal = DATABASE_NONE;
+    if (d->phase < PHASE_TAIL_INSPECT || !blocker_is_known(d, now_us, &signal, reterr))
+        return signal;
     return on_source(d, source_next(d->source, now_us, reterr), now_us, reterr);
 }
 
@@ -357,6 +385,7 @@ static enum database_signal pull(struct database *d, int64_t now_us, struct erro
     }
     enum database_signal signal = next_signal(d, now_us, reterr);
     database_use_keep(d, now_us);
+    database_ask_blocker(d, now_us);
     return signal;
 }
 

@@ -92,6 +92,8 @@ int64_t database_watched_save_wall_us(const struct database *d);
 int64_t database_lease_until_us(const struct database *d);
 /* Since when the longest of its statements has been running; CLOCK_NEVER: none is. */
 int64_t database_busy_since_us(const struct database *d);
+/* Who has the checkpoint's row, or its table, locked; NULL: nobody that is known. */
+const struct source_culprit *database_blocker(const struct database *d, int64_t now_us);
 const char *database_note(const struct database *d);
 int64_t database_next_attempt_us(const struct database *d); /* CLOCK_NEVER while one runs or it is up */
 int64_t database_checkpoint_position(const struct database *d); /* of the loaded or saved row; INT64_MIN: none */

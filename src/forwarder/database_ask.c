@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "forwarder/database_state.h"
 
@@ -68,9 +69,28 @@ void database_use_keep(struct database *d, int64_t now_us) {
     }
 }
 
+int64_t database_blocker_deadline_us(const struct database *d) {
+    int64_t busy_us = pgconn_busy_since_us(d->keep);
+    if (d->phase < PHASE_TAKE || busy_us == CLOCK_NEVER || d->blocker.asks || pgconn_state(d->tail) != PGCONN_IDLE)
+        return CLOCK_NEVER;
+    int64_t due_us = busy_us + DATABASE_BLOCKED_US, again_us = blocker_due_us(&d->blocker);
+    return due_us > again_us ? due_us : again_us;
+}
+
+/* Only then nothing but the source's next step needs the tail, and that can wait. */
+void database_ask_blocker(struct database *d, int64_t now_us) {
+    if (!d->lost && now_us >= database_blocker_deadline_us(d))
+        database_note_failure(d, blocker_ask(&d->blocker, pgconn_backend_pid(d->keep), now_us), "asking who has a lock");
+}
+
+void database_go_on(struct database *d, int64_t now_us) {
+    if (d->want_waits && !d->lost)
+        database_want(d, d->want_events, d->want_bytes, now_us);
+}
+
 void database_look(struct database *d, int64_t now_us) {
     ASSERT(d->phase == PHASE_UP);
-    if ((d->look_us != 0 && now_us - d->look_us < DATABASE_LOOK_US) || !source_is_free(d->source) || d->lost)
+    if ((d->look_us != 0 && now_us - d->look_us < DATABASE_LOOK_US) || !source_is_free(d->source) || d->blocker.asks || d->lost)
         return;
     d->look_us = now_us;
     database_note_failure(d, source_look(d->source, now_us), "looking at the event table");
@@ -94,7 +114,7 @@ void database_note_look(struct database *d, int64_t now_us) {
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us) {
     ASSERT(d->phase == PHASE_UP);
     d->waiting.known = false;
-    d->want_waits = !source_is_free(d->source);
+    d->want_waits = !source_is_free(d->source) || d->blocker.asks;
     if (d->want_waits) {
         d->want_events = events;
         d->want_bytes = bytes;

@@ -59,6 +59,10 @@ int64_t database_busy_since_us(const struct database *d) {
     return keep_us < tail_us ? keep_us : tail_us;
 }
 
+const struct source_culprit *database_blocker(const struct database *d, int64_t now_us) {
+    return blocker_who(&d->blocker, now_us);
+}
+
 const char *database_note(const struct database *d) {
     if (d->phase == PHASE_UP)
         return source_note(d->source);

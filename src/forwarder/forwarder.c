@@ -16,6 +16,7 @@
 #include "flow/lease.h"
 #include "flow/view.h"
 #include "forwarder/command.h"
+#include "forwarder/culprit.h"
 #include "forwarder/database.h"
 #include "forwarder/delivery.h"
 #include "forwarder/report.h"
@@ -386,13 +387,22 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
     }
 }
 
+static void say_lock(const struct source_culprit *locker, char *why, size_t size) {
+    char name[384];
+    culprit_name(locker, name, sizeof name);
+    snprintf(why, size, "the lease ran out while %s had the checkpoint's row locked", name);
+}
+
 /* This thread, or the whole machine, may have slept since it last looked, or the database hasn't answered: then another
  * instance may be active (G12). The next load tells. */
 static bool stop_if_fenced(struct forwarder *f) {
     int64_t now_us = clock_now_us();
     if (!flow_is_fenced(f->flow, now_us))
         return false;
-    static const char why[] = "the lease may have run out before it could be extended: another instance may be active";
+    char why[512] = "the lease may have run out before it could be extended: another instance may be active";
+    const struct source_culprit *locker = database_blocker(f->database, now_us);
+    if (locker)
+        say_lock(locker, why, sizeof why);
     delivery_fence(f->delivery, now_us, why);
     database_drop(f->database, why);
     return true;

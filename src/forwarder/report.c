@@ -132,6 +132,11 @@ static void say_unsavable(const struct report *r, const struct report_view *v, c
     snprintf(w->resumes, sizeof w->resumes, "when a save succeeds, tried every second (for rights see penstock schema)");
 }
 
+static void say_locked(const struct report *r, struct words *w) {
+    w->cause_len = culprit_lock_reason(r->locker, r->options->checkpoint_schema, w->reason, sizeof w->reason);
+    culprit_resumes(r->locker, w->resumes, sizeof w->resumes);
+}
+
 static void say_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
                              int64_t now_us, struct words *w) {
     if (report_database_of(r, v, now_us) == STATE_DATABASE_SILENT) {
@@ -200,7 +205,9 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         words_blocked(w, r->options->sink_connection_name, sink);
         return;
     case FORWARDER_HELD:
-        if (r->unsavable)
+        if (r->locker)
+            say_locked(r, w);
+        else if (r->unsavable)
             say_unsavable(r, v, flow, w);
         else if (report_event_is_held(v, flow))
             say_held(r, v, flow, now_us, w);
@@ -313,11 +320,13 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     delivery_view(v->delivery, &sink);
     if (now_us >= r->next_copy_us)
         look_at_gaps(r, v, now_us);
+    r->locker = database_blocker(v->database, now_us);
     struct state_facts facts = {
         .stop = v->stop,
         .database = report_database_of(r, v, now_us),
         .sink = sink_of(r, &sink),
         .paused = v->paused,
+        .locked = r->locker,
         .unsavable = r->unsavable,
         .oldest_held = report_event_is_held(v, &flow),
         .gap_waits = r->gap_waits,

@@ -44,6 +44,8 @@ struct report_hold report_hold_of(const struct report *r, enum forwarder_state s
                                   const struct flow_view *flow) {
     if (state != FORWARDER_HELD)
         return (struct report_hold){HOLD_NOTHING, 0};
+    if (r->locker)
+        return (struct report_hold){HOLD_LOCK, r->locker->pid};
     if (r->unsavable)
         return (struct report_hold){HOLD_SAVES, 0};
     if (report_event_is_held(v, flow))
@@ -54,6 +56,8 @@ struct report_hold report_hold_of(const struct report *r, enum forwarder_state s
 static void fill_culprit(const struct report *r, struct forwarder_culprit *c, const struct report_view *v,
                          const struct flow_view *flow) {
     *c = (struct forwarder_culprit){0};
+    if (r->hold.what == HOLD_LOCK)
+        culprit_fill(r->locker, c);
     if (r->hold.what == HOLD_GAP)
         culprit_fill(&r->waiting, c);
     if (r->hold.what != HOLD_EVENT)
@@ -138,7 +142,7 @@ void report_fill(struct report *r, const struct report_view *v, const struct flo
     fill_since(&s->source_lost_us, !s->source_connected, now_us);
     s->source_silent_us = report_database_of(r, v, now_us) == STATE_DATABASE_SILENT ? database_busy_since_us(v->database) : 0;
     fill_oldest(s, v, flow);
-    fill_since(&s->unsavable_since_us, r->unsavable, now_us);
+    fill_since(&s->unsavable_since_us, r->unsavable || r->locker, now_us);
     s->read_position = v->read_position;
     fill_gaps(s, v->database);
     s->sink_connected = sink->connected;

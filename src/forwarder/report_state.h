@@ -10,8 +10,8 @@
 
 /* What keeps a forwarder `held`: of another one it is held since another time. */
 struct report_hold {
-    enum { HOLD_NOTHING, HOLD_SAVES, HOLD_EVENT, HOLD_GAP } what;
-    int64_t number; /* which one: the event's position; of gaps, the how many-th that is waited for */
+    enum { HOLD_NOTHING, HOLD_LOCK, HOLD_SAVES, HOLD_EVENT, HOLD_GAP } what;
+    int64_t number; /* which one: the locker's pid; the event's position; of gaps, the how many-th that is waited for */
 };
 
 struct report {
@@ -27,6 +27,7 @@ struct report {
     int64_t gaps_waited; /* so far, for how many different ones */
     struct report_hold hold; /* what it is that is held */
     struct source_culprit waiting;
+    const struct source_culprit *locker; /* of the checkpoint; for the turn; NULL: nobody */
     int64_t next_copy_us;
     int64_t blocked_since_wall_us;
     struct news news;

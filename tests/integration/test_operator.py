@@ -299,6 +299,71 @@ class Waiting(Operator):
         stays(lambda: tail() - began < datetime.timedelta(seconds=1), 1.5, "looks once in some seconds")
 
 
+class Locked(Operator):
+    """Somebody has locked the checkpoint's row by hand."""
+
+    def lock(self, statement, application="psql"):
+        connection = self.db.connect()
+        self.addCleanup(connection.close)
+        cursor = connection.cursor()
+        cursor.execute("SELECT set_config('application_name', %s, false)", (application,))
+        connection.commit()
+        cursor.execute(statement)
+        cursor.execute("SELECT pg_backend_pid()")
+        return connection, cursor.fetchone()[0]
+
+    def held_by(self, d, pid, application="psql"):
+        def named():
+            f = d.status()
+            return f if f and f["state"] == "held" and (f["culprit"] or {}).get("pid") == pid else None
+        f = wait_until(named, 15, "it is said who has the lock")
+        self.assertIn(f"locked by pid {pid} ({application}, user ", f["reason"])
+        self.assertIn("penstock.checkpoint", f["reason"])
+        self.assertIn(f"when pid {pid} ends its transaction", f["resumes"])
+        self.assertEqual((f["culprit"]["application"], f["culprit"]["state"], f["culprit"]["position"]),
+                         (application, "idle in transaction", None))
+        return f
+
+    def daemon_of_lease(self, lease):
+        d = self.daemon(self.configuration(checkpoint={"create": True, "lease": lease}))
+        d.wait_state("idle")
+        return d
+
+    def test_who_has_locked_the_row_is_named_also_past_the_lease(self):
+        d = self.daemon_of_lease("4s")
+        connection, pid = self.lock("SELECT * FROM penstock.checkpoint FOR UPDATE")
+        self.held_by(d, pid)
+        wait_until(lambda: self.db.value("SELECT lease_until < now() FROM penstock.checkpoint"), 15)
+        stays(lambda: d.status()["state"] == "held", 3, "it is held by the lock, whatever is tried meanwhile")
+        self.held_by(d, pid)
+        self.db.insert_many(3)
+        connection.rollback()
+        self.assertEqual(self.receive_ids(3), ["1", "2", "3"])
+        d.wait_state("idle")
+        d.wait_log(r"held: .*locked by pid %d \(psql" % pid)
+        self.assertNotIn("another instance may be active", d.log())
+
+    def test_a_lock_on_the_whole_table_and_under_load(self):
+        d = self.daemon_of_lease("20s")
+        self.db.insert_many(2000)
+        connection, pid = self.lock("LOCK TABLE penstock.checkpoint IN ACCESS EXCLUSIVE MODE", "reindexer")
+        self.db.insert_many(2000, first=2001)
+        self.held_by(d, pid, "reindexer")
+        connection.rollback()
+        self.assertEqual(set(map(int, self.receive_ids(4000))), set(range(1, 4001)))
+        d.wait_state("idle")
+        self.assertIsNone(d.status()["culprit"])
+
+    def test_a_start_that_meets_it_names_it_too(self):
+        d = self.daemon_of_lease("1s")
+        d.stop()
+        connection, pid = self.lock("SELECT * FROM penstock.checkpoint FOR UPDATE")
+        d.start()
+        self.held_by(d, pid)
+        connection.rollback()
+        d.wait_state("idle")
+
+
 class Skip(Operator):
     def held(self, d, position=1):
         return wait_until(lambda: (lambda f: f and f["state"] == "held" and f["culprit"]["position"] == position and f)(d.status()),
