@@ -21,6 +21,17 @@ void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us) {
         SAY(resumes, "with the next attempt in %.1f s", (double)(next_us - now_us) / (double)CLOCK_US_PER_S);
 }
 
+void words_ahead(struct words *w, const char *forwarder, bool gaps, bool given_out_again) {
+    if (given_out_again)
+        SAY(resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N the last position that counts "
+            "as sent (0: all that is there is sent), or penstock rebase %s --upgraded --reason TEXT if none was given out again; "
+            "looked at again every 30 s", forwarder, forwarder);
+    else
+        SAY(resumes, "when an operator has decided: %spenstock rebase %s --position N --reason TEXT, N the last position that "
+            "counts as sent; looked at again every 30 s",
+            gaps ? "setval if rows were written past the table's sequence, else " : "", forwarder);
+}
+
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink) {
     ASSERT(sink->blocked);
     SAY(reason, "broker '%s': %s", connection, sink->blocked_reason ? sink->blocked_reason : "it takes nothing at present");

@@ -28,6 +28,7 @@ struct source_options {
     size_t extension_count;
     enum source_start start;
     int64_t start_position; /* first position that is wanted */
+    bool take_over; /* no key: an operator says that the cursor is of this table, whatever stands in it */
     int mode;               /* enum source_mode */
     int64_t gaps_retention_us; /* how long a gap that was proven dead is probed all the same */
     int64_t gaps_max;          /* gaps in memory */
@@ -68,9 +69,9 @@ enum source_signal {
     SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
     SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
     SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
-    SOURCE_AHEAD,     /* the checkpoint lies beyond the server: *reterr */
+    SOURCE_AHEAD,     /* the checkpoint lies beyond the server, or is of another table: *reterr */
     SOURCE_ROW,       /* source_row, source_row_mark */
-    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark */
+    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark, source_mark_counts */
     SOURCE_CANCEL,    /* cancel the backend source_cancel_pid through the other connection, then call source_cancelled */
     SOURCE_DONE,      /* the wanted read has ended; source_caught_up */
     SOURCE_DROPPED,   /* target source_dropped was given up */
@@ -96,10 +97,12 @@ int source_open(struct source *s, struct span cursor, const struct source_retain
 int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) MUST_CHECK;
 
 enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr);
+bool source_given_out_again(const struct source *s); /* why SOURCE_AHEAD: table or sequence were made anew */
 
 const struct row *source_row(const struct source *s);
 struct source_mark source_row_mark(const struct source *s);
 struct source_mark source_opened_mark(const struct source *s);
+bool source_mark_counts(const struct source *s); /* it is to be saved, whether rows come or not */
 bool source_caught_up(const struct source *s);
 int source_cancel_pid(const struct source *s);
 void source_cancelled(struct source *s);
@@ -113,15 +116,12 @@ int source_print_cursor(const struct source *s, struct source_mark mark, struct 
  * next call. When it has been saved, and only then, source_saved. 0; -ENOMEM. */
 int source_changes(struct source *s, struct source_mark mark, int64_t now_us, struct source_changes *ret_changes) MUST_CHECK;
 void source_saved(struct source *s, struct source_mark mark);
-/* Targets below are needed no more. */
-void source_release(struct source *s, uint64_t oldest_target);
-/* The connection was closed: back to before source_inspect. */
-void source_reset(struct source *s);
+void source_release(struct source *s, uint64_t oldest_target); /* targets below are needed no more */
+void source_reset(struct source *s); /* the connection was closed: back to before source_inspect */
 
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
-/* Is line number `line` (from 0) why it was refused? Else it is a warning. */
-bool source_note_refuses(const struct source *s, unsigned line);
+bool source_note_refuses(const struct source *s, unsigned line); /* is that line (from 0) why? else it is a warning */
 const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
 /* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
