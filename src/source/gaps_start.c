@@ -280,7 +280,7 @@ static enum mode_answer open_gaps(struct gaps_start *s, struct gaps *gaps, int64
     const struct cursor_origin was = s->at.origin, is = s->facts.origin;
     s->mode->rewrite = s->have_cursor && (was.table != is.table || was.sequence != is.sequence);
     s->at.origin = is;
-    int r = gaps_sql_make_pages(s->sql, sequence, s->facts.sequence);
+    int r = gaps_sql_make_pages(s->sql, sequence, &s->facts);
     if (r == 0)
         r = gaps_open(gaps, &s->at, now_us);
     for (size_t i = 0; r == 0 && i < s->retained.count; i++) {
