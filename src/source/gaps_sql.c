@@ -31,7 +31,8 @@ static const char sequence_sql[] =
 /* Of the start, which finds what the pages look at again. */
 static int add_facts(const struct gaps_sql *s, struct buf *b) {
     return buf_addf(b, "(SELECT concat_ws('/', '%.*s', coalesce((SELECT relfilenode FROM seq), 0),"
-                    " coalesce((SELECT oid FROM seq), 0), coalesce((SELECT f.oid FROM pg_attrdef f WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum), 0), a.attnum)"
+                    " coalesce((SELECT oid FROM seq), 0), coalesce((SELECT f.oid FROM pg_attrdef f"
+                    " WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum), 0), a.attnum)"
                     " FROM pg_attribute a WHERE a.attrelid = %.*s::oid AND a.attname = %.*s)",
                     TEXT(s->of_table), TEXT(s->of_table), TEXT(s->of_position));
 }

@@ -416,6 +416,8 @@ void source_release(struct source *s, uint64_t oldest_target) {
 }
 
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit) {
+    if (s->state == STATE_STARTING)
+        return s->mode->kind->culprit(s->mode, now_us, ret_culprit) && ret_culprit->starts;
     return s->state >= STATE_OPEN && s->mode->kind->culprit(s->mode, now_us, ret_culprit);
 }
 

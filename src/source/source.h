@@ -127,7 +127,7 @@ const char *source_system_identifier(const struct source *s); /* "" before inspe
 /* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
 const char *source_server(const struct source *s);
 
-/* Mode gaps only, while open; else false. Culprit: only once a gap has waited for some seconds. */
+/* Mode gaps only, while open; else false. Culprit: once a gap has waited for some seconds, and while a start waits. */
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit);
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps);
 
