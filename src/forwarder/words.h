@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "base/error.h"
 #include "base/span.h"
 #include "flow/view.h"
 #include "forwarder/stats.h"
@@ -22,6 +23,9 @@ void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us);
 
 /* Only what ends it, that a checkpoint does not fit the table; given_out_again: because its positions may be another's. */
 void words_ahead(struct words *w, const char *forwarder, bool gaps, bool given_out_again);
+
+/* Another instance is active; `own` looks like it if both are the first process of a container. */
+void words_another(struct error *reterr, struct span owner, struct span own);
 
 /* The sink is connected and blocked. */
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink);
