@@ -38,6 +38,7 @@ class Names(Case):
 
     def test_constants_for_source_and_type(self):
         self.db.create_event_table()
+        self.db.sql("ALTER TABLE event ALTER source DROP NOT NULL, ALTER type DROP NOT NULL")
         self.db.insert(id="1", source=None, type=None)
         self.daemon_for(source={"columns": {"source": {"value": "/shop"}, "type": {"value": "a.b"}}})
         message = self.receive(1)[0]
