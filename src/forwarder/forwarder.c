@@ -16,6 +16,7 @@
 #include "flow/lease.h"
 #include "flow/view.h"
 #include "forwarder/command.h"
+#include "forwarder/culprit.h"
 #include "forwarder/database.h"
 #include "forwarder/delivery.h"
 #include "forwarder/report.h"
@@ -24,6 +25,8 @@
 #define TURN_MAX_US (1 * CLOCK_US_PER_S)
 /* Rows taken in one turn: outcomes are never kept waiting longer than that. */
 #define ROWS_PER_TURN 1024
+/* Rows that are in no hurry are looked for so often, that the server isn't kept waiting with a page. */
+#define ROWS_WAIT_US (5 * CLOCK_US_PER_MS)
 /* Wants done in one turn, likewise. */
 #define WANTS_PER_TURN 4096
 
@@ -303,6 +306,16 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
     return false;
 }
 
+/* What comes meanwhile is not read: G8 wants it seen all the same. What is in the window is known. */
+static void look_while_nothing_is_read(struct forwarder *f, int64_t now_us) {
+    if (!f->database_up || f->stop != STATE_RUNNING)
+        return;
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    if (!view.any_unsettled && (f->command.paused || view.unsaved_full))
+        database_look(f->database, now_us);
+}
+
 /* true: there may be more that no poll tells of (rows in the library's buffer). */
 static bool take_facts(struct forwarder *f, int64_t now_us) {
     take_mail(f, now_us);
@@ -376,13 +389,22 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
     }
 }
 
+static void say_lock(const struct source_culprit *locker, char *why, size_t size) {
+    char name[384];
+    culprit_name(locker, name, sizeof name);
+    snprintf(why, size, "the lease ran out while %s had the checkpoint's row locked", name);
+}
+
 /* This thread, or the whole machine, may have slept since it last looked, or the database hasn't answered: then another
  * instance may be active (G12). The next load tells. */
 static bool stop_if_fenced(struct forwarder *f) {
     int64_t now_us = clock_now_us();
     if (!flow_is_fenced(f->flow, now_us))
         return false;
-    static const char why[] = "the lease may have run out before it could be extended: another instance may be active";
+    char why[512] = "the lease may have run out before it could be extended: another instance may be active";
+    const struct source_culprit *locker = database_blocker(f->database, now_us);
+    if (locker)
+        say_lock(locker, why, sizeof why);
     delivery_fence(f->delivery, now_us, why);
     database_drop(f->database, why);
     return true;
@@ -414,14 +436,15 @@ static void wait_for_something(struct forwarder *f, int64_t now_us) {
     struct pollfd fds[1 + DATABASE_POLL_MAX + SINK_POLL_MAX];
     fds[0] = (struct pollfd){.fd = mailbox_fd(f->mailbox), .events = POLLIN};
     int count = 1;
+    bool rows_wait = flow_is_sated(f->flow);
     struct pollfd *of_database = fds + count;
-    count += database_poll(f->database, of_database);
+    count += database_poll(f->database, rows_wait, of_database);
     count += delivery_poll(f->delivery, fds + count);
-    int64_t deadline_us = now_us + TURN_MAX_US;
+    int64_t deadline_us = now_us + (rows_wait ? ROWS_WAIT_US : TURN_MAX_US);
     deadline_us = earlier(deadline_us, flow_deadline_us(f->flow));
     deadline_us = earlier(deadline_us, database_deadline_us(f->database));
     deadline_us = earlier(deadline_us, delivery_deadline_us(f->delivery));
-    if (poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us)) > 0)
+    if (clock_poll(fds, (size_t)count, deadline_us) > 0 || rows_wait)
         database_polled(f->database, of_database);
 }
 
@@ -447,6 +470,7 @@ static void *run(void *argument) {
         stop_if_fenced(f);
         bool more_facts = take_facts(f, now_us);
         bool more_wants = do_wants(f);
+        look_while_nothing_is_read(f, now_us);
         tell(f, now_us);
         if (!more_facts && !more_wants && f->stop != STATE_STOPPED)
             wait_for_something(f, now_us);

@@ -69,7 +69,7 @@ static int work_init(struct work *w, const struct rebase *rebase) {
 static int wait_for_server(struct work *w) {
     struct pollfd fd;
     pgconn_poll(w->conn, &fd);
-    poll(&fd, 1, clock_poll_timeout(clock_now_us(), pgconn_deadline_us(w->conn)));
+    clock_poll(&fd, 1, pgconn_deadline_us(w->conn));
     return pgconn_work(w->conn, clock_now_us(), &w->error) == 0 ? 0 : REBASE_E_REFUSED;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/instance.h"
 #include "base/log.h"
 
 /* What would be shown as 0.0 s. */
@@ -19,6 +20,15 @@ void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us) {
         SAY(resumes, "with the next attempt, made at once");
     else
         SAY(resumes, "with the next attempt in %.1f s", (double)(next_us - now_us) / (double)CLOCK_US_PER_S);
+}
+
+void words_another(struct error *reterr, struct span owner, struct span own) {
+    struct span brief = instance_brief(owner), place = instance_place(owner);
+    if (!span_equal(brief, instance_brief(own)) || span_absent(place))
+        error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(brief));
+    else
+        error_set(reterr, ERROR_RETRY, "another instance is active: %.*s in place %.*s (this one is %.*s in place %.*s)",
+                  SPAN_ARGS(brief), SPAN_ARGS(place), SPAN_ARGS(brief), SPAN_ARGS(instance_place(own)));
 }
 
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink) {

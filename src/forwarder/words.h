@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "base/error.h"
 #include "base/span.h"
 #include "flow/view.h"
 #include "forwarder/stats.h"
@@ -19,6 +20,9 @@ struct words {
 
 /* Only what ends it: the attempt at next_us; CLOCK_NEVER: the one that runs. */
 void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us);
+
+/* Another instance is active; `own` looks like it if both are the first process of a container. */
+void words_another(struct error *reterr, struct span owner, struct span own);
 
 /* The sink is connected and blocked. */
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink);

@@ -196,6 +196,13 @@ static bool caught_up(const struct mode *m) {
     return gaps_caught_up(of(m)->gaps);
 }
 
+static int look(struct mode *m, int64_t now_us, struct error *reterr) {
+    struct gaps_mode *g = of(m);
+    struct cursor_gaps at;
+    int r = gaps_cursor(g->gaps, gaps_mark(g->gaps), &at);
+    return r ? r : gaps_sql_send_look(&g->sql, m->tail, &at, now_us, reterr);
+}
+
 /* Places. ------------------------------------------------------------------- */
 
 static struct source_mark mark(const struct mode *m) {
@@ -309,6 +316,7 @@ const struct mode_kind mode_gaps = {
     .end = end,
     .dropped = dropped,
     .caught_up = caught_up,
+    .look = look,
     .mark = mark,
     .print = print,
     .changes = changes,

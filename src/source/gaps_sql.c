@@ -131,6 +131,19 @@ static int make_dead(struct gaps_sql *s) {
     return r ? r : buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q OFFSET 0) q");
 }
 
+/* A row above $3, or one that has come into a gap. */
+static int make_look(struct gaps_sql *s) {
+    const struct columns *c = &s->columns;
+    CLEANUP(buf_done) struct buf first = BUF_INIT(COLUMNS_SQL_MAX);
+    int r = buf_addf(&first,
+                     "(SELECT %.*s FROM %.*s WHERE %.*s > $3 ORDER BY %.*s LIMIT 1) UNION ALL (SELECT r.* FROM unnest($1, $2)"
+                     " AS g(first, last) CROSS JOIN LATERAL (SELECT %.*s FROM %.*s WHERE %.*s >= g.first AND %.*s <= g.last"
+                     " ORDER BY %.*s LIMIT 1) r ORDER BY p LIMIT 1)",
+                     TEXT(c->recorded), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->recorded), TEXT(c->from),
+                     TEXT(c->position), TEXT(c->position), TEXT(c->position));
+    return r ? r : columns_add_look(c, buf_span(&first), &s->look);
+}
+
 /* An insert locks the table, its partition, or only the partition. Children count
  * that are just being detached, or inherit in the old way. A backend that runs
  * VACUUM or builds an index concurrently is no writer: neither can be in a
@@ -171,7 +184,7 @@ static int make_who(struct gaps_sql *s) {
 int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) {
     ASSERT(table_column(table, ROW_POSITION)->found);
     *s = (struct gaps_sql){0};
-    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->look};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     s->copies = !table->partitioned;
@@ -188,6 +201,8 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
     if (r == 0)
         r = make_dead(s);
     if (r == 0)
+        r = make_look(s);
+    if (r == 0)
         r = make_list(s);
     if (r == 0)
         r = make_who(s);
@@ -199,8 +214,8 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
 }
 
 void gaps_sql_done(struct gaps_sql *s) {
-    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->table, &s->first,
-                         &s->last};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->look, &s->table,
+                         &s->first, &s->last};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     columns_done(&s->columns);
@@ -249,6 +264,17 @@ static int copy_page(const struct gaps_sql *s, struct pgconn *tail, const struct
     char position[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
     struct span settings[] = {param_number(statement->position, position).value, param_number(statement->limit, limit).value};
     return pgconn_copy(tail, s->copy.data, settings, ARRAY_LENGTH(settings), now_us, reterr);
+}
+
+int gaps_sql_send_look(struct gaps_sql *s, struct pgconn *tail, const struct cursor_gaps *at, int64_t now_us,
+                       struct error *reterr) {
+    char position[PARAM_NUMBER_SIZE];
+    int r = write_arrays(s, &at->open);
+    if (r)
+        return r;
+    struct pgconn_param params[] = {{buf_span(&s->first), PARAM_INT8_ARRAY}, {buf_span(&s->last), PARAM_INT8_ARRAY},
+                                    param_number(at->position, position)};
+    return pgconn_send(tail, "look", s->look.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,

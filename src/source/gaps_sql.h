@@ -19,6 +19,7 @@ struct gaps_sql {
     struct buf start_now;
     /* gaps.h says what they return. Heads: pid, oid, is the sequence readable, its last value; pid; pid; pid. */
     struct buf page, dead, list, who;
+    struct buf look; /* $1, $2 live gaps, $3 position */
     struct buf copy; /* page without gaps to be copied, its parameters as settings; empty: not of this table */
     bool copies;
     struct columns columns;
@@ -37,6 +38,8 @@ int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now,
 int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) MUST_CHECK;
 /* SQL that has the server explain page and dead as it will run them (source/explain); appended. Makes the page. */
 int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) MUST_CHECK;
+int gaps_sql_send_look(struct gaps_sql *s, struct pgconn *tail, const struct cursor_gaps *at, int64_t now_us,
+                       struct error *reterr) MUST_CHECK;
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,
                   struct error *reterr) MUST_CHECK;
 

@@ -56,6 +56,10 @@ struct mode_kind {
     bool (*dropped)(struct mode *m, uint64_t *ret_target);
     bool (*caught_up)(const struct mode *m);
 
+    /* Sends the look at what lies behind the mode's place. Its answer is one row: pid; position as text (NULL: there
+     * is no row); -; its age in microseconds (NULL: unknown). 0; PGCONN_E_LOST; -ENOMEM. */
+    int (*look)(struct mode *m, int64_t now_us, struct error *reterr);
+
     struct source_mark (*mark)(const struct mode *m);
     int (*print)(struct mode *m, struct source_mark mark, struct buf *b);
     int (*changes)(struct mode *m, struct source_mark mark, int64_t now_us, struct source_changes *ret_changes);
