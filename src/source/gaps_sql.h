@@ -7,7 +7,7 @@
 
 /* Columns of GAPS_WHO behind the head's. */
 enum { GAPS_SQL_WHO_PID = 4, GAPS_SQL_WHO_GID, GAPS_SQL_WHO_APPLICATION, GAPS_SQL_WHO_USER, GAPS_SQL_WHO_STATE,
-       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_HIDDEN };
+       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_GRANT };
 
 struct gaps_sql {
     /* Head: pid, the table's oid, is the sequence readable, its last value (NULL:
