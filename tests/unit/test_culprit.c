@@ -47,7 +47,8 @@ START_TEST(what_is_not_known_is_not_guessed) {
     c.state[0] = '\0';
     c.began_wall_us = 0;
     reason(&c);
-    ck_assert_msg(strstr(text, "pid 7731") && strstr(text, "hidden from us: GRANT pg_read_all_stats TO relay;") && !strstr(text, "session"), "%s", text);
+    ck_assert_msg(strstr(text, "pid 7731") && !strstr(text, "session"), "%s", text);
+    ck_assert_msg(strstr(text, "hidden from us: GRANT pg_read_all_stats TO relay;"), "%s", text);
 }
 END_TEST
 
