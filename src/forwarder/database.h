@@ -28,9 +28,9 @@ enum database_signal {
     DATABASE_DOWN,      /* was up, or an attempt failed: *reterr; tries again by itself */
     DATABASE_STANDBY,   /* another instance has the lease: *reterr; looks until it is free */
     DATABASE_REFUSED,   /* only an operator can mend it: *reterr, database_note; looks again in 30 s */
-    DATABASE_AHEAD,     /* the checkpoint lies beyond the server: *reterr; looks again in 30 s */
+    DATABASE_AHEAD,     /* the checkpoint lies beyond the server, or is of another table: *reterr; looks again in 30 s */
     DATABASE_ROW,       /* database_row, database_row_mark */
-    DATABASE_MARK,      /* database_row_mark */
+    DATABASE_MARK,      /* database_row_mark, database_mark_counts */
     DATABASE_READ_DONE, /* database_caught_up */
     DATABASE_DROPPED,   /* database_dropped: that target can't be saved any more */
     DATABASE_SAVED,
@@ -47,6 +47,7 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
 
 const struct row *database_row(const struct database *d);
 struct source_mark database_row_mark(const struct database *d);
+bool database_mark_counts(const struct database *d);
 bool database_caught_up(const struct database *d);
 uint64_t database_dropped(const struct database *d);
 

@@ -280,7 +280,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         on_row(f, now_us);
         return true;
     case DATABASE_MARK:
-        flow_mark(f->flow, now_us, mark_of(f), 0);
+        flow_mark(f->flow, now_us, mark_of(f), database_mark_counts(f->database) ? 1 : 0);
         return true;
     case DATABASE_READ_DONE:
         histogram_add(&f->times.read, now_us - f->read_since_us);
