@@ -60,8 +60,8 @@ static void add_session(const struct source_culprit *c, char *text, size_t size,
         add(text, size, len, "; its session is '%s'", c->state);
     if (c->began_wall_us != 0 && clock_format_rfc3339(c->began_wall_us, began) == 0)
         add(text, size, len, "; it %s %s", c->pid ? "began" : "was prepared", began);
-    if (c->hidden)
-        add(text, size, len, "; its state is hidden from us: GRANT pg_read_all_stats TO the daemon's role");
+    if (c->grant[0])
+        add(text, size, len, "; its state is hidden from us: %s", c->grant);
 }
 
 /* A list of locks doesn't say who drew which position. */
@@ -144,8 +144,8 @@ void culprit_fill(const struct source_culprit *c, struct forwarder_culprit *ret_
     snprintf(ret_culprit->application, sizeof ret_culprit->application, "%s", c->application);
     snprintf(ret_culprit->user, sizeof ret_culprit->user, "%s", c->user);
     snprintf(ret_culprit->session, sizeof ret_culprit->session, "%s", c->state);
-    if (c->hidden)
-        snprintf(ret_culprit->words, sizeof ret_culprit->words, "state and beginning need GRANT pg_read_all_stats");
+    if (c->grant[0])
+        snprintf(ret_culprit->words, sizeof ret_culprit->words, "state and beginning are hidden from us: %s", c->grant);
     else if (!c->known && !c->undrawn)
         snprintf(ret_culprit->words, sizeof ret_culprit->words, "not found yet");
 }

@@ -19,7 +19,7 @@ struct source_culprit {
     char prepared[256];  /* its gid; "": not found */
     char application[64], user[64], state[32];
     int64_t began_wall_us; /* its transaction; 0: not shown */
-    bool hidden;           /* state and beginning are only shown to members of pg_read_all_stats */
+    char grant[192];       /* the statement that shows us its state and beginning; "": nothing is hidden */
     bool starts;           /* no gap yet: a start waits for `holders`, because `gaps` are more than can be watched */
     char holder[32];       /* of them, by virtualtransaction of pg_locks; only then */
 };

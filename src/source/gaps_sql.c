@@ -209,11 +209,13 @@ static int make_list(struct gaps_sql *s) {
 static int make_who(struct gaps_sql *s) {
     return buf_addf(&s->who,
                     "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8, NULL::int4, NULL::text, NULL::text, NULL::text,"
-                    " NULL::text, NULL::int8, NULL::bool"
+                    " NULL::text, NULL::int8, NULL::text"
                     " UNION ALL SELECT NULL, NULL, NULL, NULL, coalesce(l.pid, 0), p.gid, a.application_name,"
                     " coalesce(a.usename, p.owner)::text, a.state,"
                     " (extract(epoch FROM coalesce(a.xact_start, p.prepared)) * 1000000)::int8,"
-                    " a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE') OR pg_has_role(a.usesysid, 'USAGE'))"
+                    " CASE WHEN a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE')"
+                    " OR pg_has_role(a.usesysid, 'USAGE'))"
+                    " THEN format('GRANT pg_read_all_stats TO %%I;', current_user) END"
                     " FROM (SELECT k.pid FROM pg_locks k WHERE k.virtualtransaction = $1 LIMIT 1) AS l"
                     " LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
                     " LEFT JOIN LATERAL (SELECT t.gid, t.owner, t.prepared FROM pg_locks x JOIN pg_prepared_xacts t"

@@ -7,7 +7,7 @@
 
 /* Columns of GAPS_WHO behind the head's. */
 enum { GAPS_SQL_WHO_PID = 4, GAPS_SQL_WHO_GID, GAPS_SQL_WHO_APPLICATION, GAPS_SQL_WHO_USER, GAPS_SQL_WHO_STATE,
-       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_HIDDEN };
+       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_GRANT };
 
 /* Where the positions come from, as one snapshot shows it: oids, 0: there is none. A head begins with the text
  * that the start had, or with another one: then what is read may be given out again, and has to be looked at anew. */

@@ -21,8 +21,7 @@ struct source_options {
     char *table; /* as written: part.part, "Quoted Part" allowed */
     /* By role; NULL: the default name, which need not exist unless needed. */
     char *columns[ROW_ROLE_COUNT];
-    char *transaction_id;
-    char *constant_source, *constant_type;
+    char *transaction_id, *constant_source, *constant_type;
     struct source_extension *extensions; /* a map instead of one jsonb column */
     size_t extension_count;
     enum source_start start;
@@ -32,6 +31,7 @@ struct source_options {
     int64_t gaps_retention_us; /* how long a gap that was proven dead is probed all the same */
     int64_t gaps_max;          /* gaps in memory */
     int64_t max_message_bytes; /* copied from the sink: larger data is not loaded */
+    bool text_typed;           /* copied from the forwarder: there is a default_text_type */
 };
 
 void source_options_done(struct source_options *o);

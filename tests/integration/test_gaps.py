@@ -258,7 +258,7 @@ class Held(Gaps):
         d.start()
         status = d.wait_state("held")
         self.assertIn(f"pid {connection.info.backend_pid} (billing, user penstock); its state is hidden from us: GRANT "
-                      "pg_read_all_stats", status["reason"])
+                      "pg_read_all_stats TO relay;", status["reason"])
         self.assertIsNone(status["culprit"]["state"])
 
     def test_who_only_reads_vacuums_or_writes_elsewhere_is_not_blamed(self):

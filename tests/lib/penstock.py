@@ -154,8 +154,8 @@ class Database:
             CREATE TABLE {table} (
                 position bigserial PRIMARY KEY,
                 id text NOT NULL DEFAULT gen_random_uuid()::text,
-                source text DEFAULT '/shop/orders',
-                type text,
+                source text NOT NULL DEFAULT '/shop/orders',
+                type text NOT NULL,
                 subject text,
                 time timestamptz,
                 datacontenttype text,
