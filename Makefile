@@ -40,7 +40,10 @@ ifneq ($(SANITIZE),)
 ALL_CFLAGS += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all -g
 ALL_LDFLAGS += -fsanitize=$(SANITIZE)
 else
-ALL_CFLAGS += -fPIE
+# Each object serves twice: the programs are optimised as a whole, the tests replace functions when they are linked.
+ALL_CFLAGS += -fPIE $(LTO_CFLAGS)
+WHOLE = $(LTO_CFLAGS)
+PIECEWISE = $(if $(LTO_CFLAGS),-fno-lto)
 ALL_LDFLAGS += -pie -Wl,-z,relro,-z,now
 # the library refuses to fortify what is not optimised
 ALL_CPPFLAGS += $(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
@@ -102,18 +105,18 @@ $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CPPFLAGS) -Itests $(CHECK_CFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(PROGRAMS): $(BUILD)/%: $(BUILD)/src/%.o $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(WHOLE) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 # tests/unit/fail_alloc.h; and what a single program lets fail or listens to
 WRAPPED = malloc calloc realloc strdup strndup
 $(BUILD)/tests/unit/test_dial: private WRAPPED += pthread_create
 $(BUILD)/tests/unit/test_log: private WRAPPED += sd_journal_sendv
 $(UNIT_PROGRAMS) $(REAL_PROGRAMS): %: %.o $(BUILD)/libtests.a $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
+	$(Q)$(CC) $(PIECEWISE) $(ALL_LDFLAGS) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< \
 	  -Wl,--start-group $(BUILD)/libtests.a $(BUILD)/libpenstock.a $(CHECK_LIBS) -Wl,--end-group $(LIBS)
 
 $(BENCH_PROGRAMS): %: %.o $(BUILD)/libpenstock.a
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(PIECEWISE) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 # --- testing ---
 

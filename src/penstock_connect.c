@@ -41,7 +41,7 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static void wait_for_something(struct batch *b, int64_t now_us) {
+static void wait_for_something(struct batch *b) {
     struct pollfd fds[AT_ONCE * SURVEY_POLL_MAX];
     int count = 0;
     int64_t deadline_us = CLOCK_NEVER;
@@ -52,7 +52,7 @@ static void wait_for_something(struct batch *b, int64_t now_us) {
         count += survey_poll(p->survey, fds + count);
         deadline_us = earlier(deadline_us, earlier(survey_deadline_us(p->survey), p->until_us));
     }
-    poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us));
+    clock_poll(fds, (size_t)count, deadline_us);
 }
 
 /* false: all have ended. */
@@ -73,7 +73,7 @@ static bool turn(struct batch *b, int64_t now_us) {
 static void run(struct batch *b) {
     int64_t now_us = clock_now_us();
     while (turn(b, now_us)) {
-        wait_for_something(b, now_us);
+        wait_for_something(b);
         now_us = clock_now_us();
     }
 }

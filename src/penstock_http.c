@@ -53,7 +53,7 @@ static int wait_for(int fd, short events, int64_t deadline_us) {
     struct pollfd poll_fd = {.fd = fd, .events = events};
     int r;
     do
-        r = poll(&poll_fd, 1, clock_poll_timeout(clock_now_us(), deadline_us));
+        r = clock_poll(&poll_fd, 1, deadline_us);
     while (r < 0 && errno == EINTR);
     return r > 0 ? 0 : r == 0 ? -ETIMEDOUT : -errno;
 }

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <time.h>
 
 static int64_t read_clock(clockid_t id) {
@@ -19,13 +18,12 @@ int64_t clock_wall_us(void) {
     return read_clock(CLOCK_REALTIME);
 }
 
-int clock_poll_timeout(int64_t now_us, int64_t deadline_us) {
+int clock_poll(struct pollfd *fds, size_t count, int64_t deadline_us) {
     if (deadline_us == CLOCK_NEVER)
-        return -1;
-    if (deadline_us <= now_us)
-        return 0;
-    int64_t ms = (deadline_us - now_us - 1) / CLOCK_US_PER_MS + 1;
-    return ms > INT_MAX ? INT_MAX : (int)ms;
+        return poll(fds, (nfds_t)count, -1);
+    int64_t now_us = clock_now_us(), us = deadline_us > now_us ? deadline_us - now_us : 0;
+    struct timespec timeout = {.tv_sec = us / CLOCK_US_PER_S, .tv_nsec = us % CLOCK_US_PER_S * 1000};
+    return ppoll(fds, (nfds_t)count, &timeout, NULL);
 }
 
 /* Days since 1970-01-01 to a civil date (Howard Hinnant, "chrono-compatible

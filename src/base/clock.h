@@ -2,6 +2,8 @@
 #ifndef PENSTOCK_BASE_CLOCK_H
 #define PENSTOCK_BASE_CLOCK_H
 
+#include <poll.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CLOCK_US_PER_S INT64_C(1000000)
@@ -14,8 +16,9 @@
 int64_t clock_now_us(void);
 int64_t clock_wall_us(void); /* CLOCK_REALTIME since 1970: only to show to people */
 
-/* Milliseconds for poll(2) until `deadline_us`: rounded up, 0 if past, -1 for CLOCK_NEVER. */
-int clock_poll_timeout(int64_t now_us, int64_t deadline_us);
+/* poll(2) until `deadline_us` by clock_now_us, and not a millisecond longer, which is a lot between two looks at a
+ * table; at once if it is past, without end if it is CLOCK_NEVER. As poll(2) otherwise. */
+int clock_poll(struct pollfd *fds, size_t count, int64_t deadline_us);
 
 #define CLOCK_RFC3339_SIZE 40
 /* RFC 3339 in UTC with `Z`; as many digits of the fraction as needed, none if

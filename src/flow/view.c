@@ -50,6 +50,10 @@ void flow_view(const struct flow *f, struct flow_view *ret_view) {
     view_oldest(f, ret_view);
 }
 
+bool flow_is_sated(const struct flow *f) {
+    return f->demand.reading && order_any_ready(f->order) && (!wire_has_room(f->wire) || f->sink == SINK_BUSY);
+}
+
 static const char *deliveries_broken(const struct flow *f) {
     uint32_t flying = 0, ghosts = 0;
     const struct wire_delivery *d;

@@ -35,6 +35,9 @@ void flow_view(const struct flow *f, struct flow_view *ret_view);
 /* Of one slot: for messages. */
 enum flow_hold flow_slot_hold(const struct flow *f, uint32_t slot, uint32_t *ret_attempts, int64_t *ret_retry_us);
 
+/* A page is under way, but what has come of it already waits for outcomes: its other rows are in no hurry. */
+bool flow_is_sated(const struct flow *f);
+
 /* All invariants of the house; for simulation and debug. Returns NULL, or which one is broken. */
 const char *flow_broken(const struct flow *f);
 

@@ -64,15 +64,17 @@ void database_free(struct database *d) {
     free(d);
 }
 
-int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]) {
+int database_poll(const struct database *d, bool rows_wait, struct pollfd fds[DATABASE_POLL_MAX]) {
     pgconn_poll(d->keep, &fds[0]);
     pgconn_poll(d->tail, &fds[1]);
+    if (rows_wait)
+        fds[1].fd = -1; /* poll(2) passes it over */
     return DATABASE_POLL_MAX;
 }
 
 void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_MAX]) {
     d->keep_due |= fds[0].revents != 0;
-    d->tail_due |= fds[1].revents != 0;
+    d->tail_due |= fds[1].revents != 0 || fds[1].fd < 0;
 }
 
 int64_t database_deadline_us(const struct database *d) {
@@ -301,6 +303,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
             return print_and_create(d, now_us, reterr);
         return take(d, now_us);
     case SOURCE_ROW:
+        d->tail_due = true; /* where one was, there are more: asking costs less than poll(2) */
         return DATABASE_ROW;
     case SOURCE_MARK:
         return DATABASE_MARK;

@@ -16,7 +16,8 @@ int database_new(const struct forwarder_options *options, struct guard *guard, u
 void database_free(struct database *d);
 
 #define DATABASE_POLL_MAX 2
-int database_poll(const struct database *d, struct pollfd fds[DATABASE_POLL_MAX]);
+/* rows_wait: rows are in no hurry, so that the server's every 8 KiB of them wake nobody. */
+int database_poll(const struct database *d, bool rows_wait, struct pollfd fds[DATABASE_POLL_MAX]);
 /* What poll(2) said of them: a connection that has nothing to say costs no system call. */
 void database_polled(struct database *d, const struct pollfd fds[DATABASE_POLL_MAX]);
 int64_t database_deadline_us(const struct database *d);
@@ -27,9 +28,9 @@ enum database_signal {
     DATABASE_DOWN,      /* was up, or an attempt failed: *reterr; tries again by itself */
     DATABASE_STANDBY,   /* another instance has the lease: *reterr; looks until it is free */
     DATABASE_REFUSED,   /* only an operator can mend it: *reterr, database_note; looks again in 30 s */
-    DATABASE_AHEAD,     /* the checkpoint lies beyond the server: *reterr; looks again in 30 s */
+    DATABASE_AHEAD,     /* the checkpoint lies beyond the server, or is of another table: *reterr; looks again in 30 s */
     DATABASE_ROW,       /* database_row, database_row_mark */
-    DATABASE_MARK,      /* database_row_mark */
+    DATABASE_MARK,      /* database_row_mark, database_mark_counts */
     DATABASE_READ_DONE, /* database_caught_up */
     DATABASE_DROPPED,   /* database_dropped: that target can't be saved any more */
     DATABASE_SAVED,
@@ -46,6 +47,7 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
 
 const struct row *database_row(const struct database *d);
 struct source_mark database_row_mark(const struct database *d);
+bool database_mark_counts(const struct database *d);
 bool database_caught_up(const struct database *d);
 uint64_t database_dropped(const struct database *d);
 

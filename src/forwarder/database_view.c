@@ -11,6 +11,10 @@ struct source_mark database_row_mark(const struct database *d) {
     return source_row_mark(d->source);
 }
 
+bool database_mark_counts(const struct database *d) {
+    return source_mark_counts(d->source);
+}
+
 bool database_caught_up(const struct database *d) {
     return source_caught_up(d->source);
 }

@@ -25,6 +25,8 @@
 #define TURN_MAX_US (1 * CLOCK_US_PER_S)
 /* Rows taken in one turn: outcomes are never kept waiting longer than that. */
 #define ROWS_PER_TURN 1024
+/* Rows that are in no hurry are looked for so often, that the server isn't kept waiting with a page. */
+#define ROWS_WAIT_US (5 * CLOCK_US_PER_MS)
 /* Wants done in one turn, likewise. */
 #define WANTS_PER_TURN 4096
 
@@ -278,7 +280,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         on_row(f, now_us);
         return true;
     case DATABASE_MARK:
-        flow_mark(f->flow, now_us, mark_of(f), 0);
+        flow_mark(f->flow, now_us, mark_of(f), database_mark_counts(f->database) ? 1 : 0);
         return true;
     case DATABASE_READ_DONE:
         histogram_add(&f->times.read, now_us - f->read_since_us);
@@ -434,14 +436,15 @@ static void wait_for_something(struct forwarder *f, int64_t now_us) {
     struct pollfd fds[1 + DATABASE_POLL_MAX + SINK_POLL_MAX];
     fds[0] = (struct pollfd){.fd = mailbox_fd(f->mailbox), .events = POLLIN};
     int count = 1;
+    bool rows_wait = flow_is_sated(f->flow);
     struct pollfd *of_database = fds + count;
-    count += database_poll(f->database, of_database);
+    count += database_poll(f->database, rows_wait, of_database);
     count += delivery_poll(f->delivery, fds + count);
-    int64_t deadline_us = now_us + TURN_MAX_US;
+    int64_t deadline_us = now_us + (rows_wait ? ROWS_WAIT_US : TURN_MAX_US);
     deadline_us = earlier(deadline_us, flow_deadline_us(f->flow));
     deadline_us = earlier(deadline_us, database_deadline_us(f->database));
     deadline_us = earlier(deadline_us, delivery_deadline_us(f->delivery));
-    if (poll(fds, (nfds_t)count, clock_poll_timeout(now_us, deadline_us)) > 0)
+    if (clock_poll(fds, (size_t)count, deadline_us) > 0 || rows_wait)
         database_polled(f->database, of_database);
 }
 

@@ -175,11 +175,6 @@ static void say_standby(const struct report *r, const struct sink_view *sink, st
              (double)r->options->lease_us / (double)CLOCK_US_PER_S);
 }
 
-static const char *unless_by_setval(const struct report_view *v) {
-    bool gaps = strcmp(database_mode(v->database), "gaps") == 0;
-    return gaps ? "setval if rows were written past the table's sequence, else " : "";
-}
-
 static void find_words(const struct report *r, enum forwarder_state state, const struct report_view *v,
                        const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -195,8 +190,8 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         return;
     case FORWARDER_AHEAD:
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: %spenstock rebase %s --position N --reason TEXT, N "
-                 "the last position that counts as sent; looked at again every 30 s", unless_by_setval(v), r->options->name);
+        words_ahead(w, r->options->name, strcmp(database_mode(v->database), "gaps") == 0,
+                    source_given_out_again(database_source(v->database)));
         return;
     case FORWARDER_DISCONNECTED:
         say_disconnected(r, v, sink, now_us, w);

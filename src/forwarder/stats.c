@@ -64,7 +64,7 @@ static const char *why_unhealthy(const struct forwarder_stats *s, int64_t now_us
     if (s->state == FORWARDER_REFUSED)
         return "database or broker lack something that an operator must mend";
     if (s->state == FORWARDER_AHEAD)
-        return "the checkpoint lies beyond the table";
+        return "the checkpoint does not fit the table, and an operator must decide where to go on";
     if (waits_on_purpose(s->state))
         return NULL;
     if (s->any_unsettled && now_us - s->oldest_since_us > max_age_us)

@@ -31,6 +31,17 @@ void words_another(struct error *reterr, struct span owner, struct span own) {
                   SPAN_ARGS(brief), SPAN_ARGS(place), SPAN_ARGS(brief), SPAN_ARGS(instance_place(own)));
 }
 
+void words_ahead(struct words *w, const char *forwarder, bool gaps, bool given_out_again) {
+    if (given_out_again)
+        SAY(resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N the last position that counts "
+            "as sent (0: all that is there is sent), or penstock rebase %s --upgraded --reason TEXT if none was given out again; "
+            "looked at again every 30 s", forwarder, forwarder);
+    else
+        SAY(resumes, "when an operator has decided: %spenstock rebase %s --position N --reason TEXT, N the last position that "
+            "counts as sent; looked at again every 30 s",
+            gaps ? "setval if rows were written past the table's sequence, else " : "", forwarder);
+}
+
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink) {
     ASSERT(sink->blocked);
     SAY(reason, "broker '%s': %s", connection, sink->blocked_reason ? sink->blocked_reason : "it takes nothing at present");

@@ -262,10 +262,12 @@ int64_t rabbitmq_link_beat_us(const struct rabbitmq_link *l) {
 
 /* Reading. --------------------------------------------------------------- */
 
-void rabbitmq_link_listen(struct rabbitmq_link *l, int64_t now_us) {
+bool rabbitmq_link_listen(struct rabbitmq_link *l, int64_t now_us) {
     char byte;
-    if (recv(l->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
-        l->heard_us = now_us;
+    if (recv(l->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+        return errno != EAGAIN;
+    l->heard_us = now_us;
+    return true;
 }
 
 int rabbitmq_link_read(struct rabbitmq_link *l, amqp_frame_t *ret_frame, struct error *reterr) {

@@ -75,8 +75,8 @@ int rabbitmq_link_beat(struct rabbitmq_link *l, int64_t now_us, struct error *re
 int64_t rabbitmq_link_beat_us(const struct rabbitmq_link *l);
 
 #define RABBITMQ_LINK_E_NOTHING 1 /* all that has come was read */
-/* Before a series of reads: notes whether anything has come. */
-void rabbitmq_link_listen(struct rabbitmq_link *l, int64_t now_us);
+/* Before a series of reads. false: the socket has nothing new, so if all was read before, there is nothing to read. */
+bool rabbitmq_link_listen(struct rabbitmq_link *l, int64_t now_us);
 /* 0: a frame, valid until rabbitmq_link_release. -EIO. */
 int rabbitmq_link_read(struct rabbitmq_link *l, amqp_frame_t *ret_frame, struct error *reterr) MUST_CHECK;
 void rabbitmq_link_release(struct rabbitmq_link *l);

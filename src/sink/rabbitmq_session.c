@@ -224,8 +224,9 @@ static int on_frame(struct rabbitmq_session *r, const amqp_frame_t *frame, int64
 /* Until all that has come is read: with data in the library's buffer the
  * socket may stay silent. */
 static int read_frames(struct rabbitmq_session *r, int64_t now_us, struct error *reterr) {
+    if (!rabbitmq_link_listen(&r->link, now_us) && !r->more_to_read)
+        return 0;
     r->more_to_read = false;
-    rabbitmq_link_listen(&r->link, now_us);
     for (int i = 0; i < FRAMES_AT_ONCE; i++) {
         amqp_frame_t frame;
         int result = rabbitmq_link_read(&r->link, &frame, reterr);

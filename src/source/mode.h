@@ -16,7 +16,7 @@ enum mode_answer {
     MODE_ROW,   /* deliver mode.row */
     MODE_CUT,   /* the row no longer fits: the statement is to be ended */
     MODE_AGAIN, /* of started: another statement was sent, start is called for its rows */
-    MODE_AHEAD, /* the checkpoint lies beyond the server: *reterr */
+    MODE_AHEAD, /* the checkpoint lies beyond the server, or is of another table: *reterr */
     MODE_FAILED, /* *reterr */
     MODE_LOST,   /* the connection can't be gone on with: *reterr */
 };
@@ -26,6 +26,8 @@ struct mode {
     const struct mode_kind *kind;
     const struct source_options *options; /* borrowed, as is tail */
     struct pgconn *tail;
+    bool rewrite;    /* the cursor has to be saved: it said nothing, or another thing, of where its positions came from */
+    bool given_out_again; /* why MODE_AHEAD: positions below the checkpoint may be, or will be */
     int backend_pid; /* that answered the start; another one means a pooler between us */
     bool answered;   /* the head of the statement under way has come */
     struct row row;

@@ -437,6 +437,10 @@ struct source_mark source_opened_mark(const struct source *s) {
     return s->opened;
 }
 
+bool source_mark_counts(const struct source *s) {
+    return s->mode->rewrite;
+}
+
 bool source_caught_up(const struct source *s) {
     return s->mode && s->mode->kind->caught_up(s->mode);
 }
@@ -468,6 +472,10 @@ bool source_culprit(const struct source *s, int64_t now_us, struct source_culpri
 
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {
     return s->state >= STATE_OPEN && s->mode->kind->gaps(s->mode, ret_gaps);
+}
+
+bool source_given_out_again(const struct source *s) {
+    return s->mode && s->mode->given_out_again;
 }
 
 const char *source_note(const struct source *s) {

@@ -27,6 +27,7 @@ struct source_options {
     size_t extension_count;
     enum source_start start;
     int64_t start_position; /* first position that is wanted */
+    bool take_over; /* no key: an operator says that the cursor is of this table, whatever stands in it */
     int mode;               /* enum source_mode */
     int64_t gaps_retention_us; /* how long a gap that was proven dead is probed all the same */
     int64_t gaps_max;          /* gaps in memory */
@@ -66,9 +67,9 @@ enum source_signal {
     SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
     SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
     SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
-    SOURCE_AHEAD,     /* the checkpoint lies beyond the server: *reterr */
+    SOURCE_AHEAD,     /* the checkpoint lies beyond the server, or is of another table: *reterr */
     SOURCE_ROW,       /* source_row, source_row_mark */
-    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark */
+    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark, source_mark_counts */
     SOURCE_CANCEL,    /* cancel the backend source_cancel_pid through the other connection, then call source_cancelled */
     SOURCE_DONE,      /* the wanted read has ended; source_caught_up */
     SOURCE_LOOKED,    /* source_waiting */
@@ -100,10 +101,11 @@ bool source_is_free(const struct source *s); /* source_want and source_look may 
 const struct source_waiting *source_waiting(const struct source *s); /* by the last look; NULL: not known */
 
 enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr);
-
+bool source_given_out_again(const struct source *s); /* why SOURCE_AHEAD: table or sequence were made anew */
 const struct row *source_row(const struct source *s);
 struct source_mark source_row_mark(const struct source *s);
 struct source_mark source_opened_mark(const struct source *s);
+bool source_mark_counts(const struct source *s); /* it is to be saved, whether rows come or not */
 bool source_caught_up(const struct source *s);
 int source_cancel_pid(const struct source *s);
 void source_cancelled(struct source *s);
@@ -120,12 +122,10 @@ void source_reset(struct source *s); /* the connection was closed: back to befor
 
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
-/* Is line number `line` (from 0) why it was refused? Else it is a warning. */
-bool source_note_refuses(const struct source *s, unsigned line);
-const char *source_mode(const struct source *s); /* "snapshot", "gaps" */
+bool source_note_refuses(const struct source *s, unsigned line); /* is that line (from 0) why? else it is a warning */
+const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
-/* As checkpoint_server spells it. */
-const char *source_server(const struct source *s);
+const char *source_server(const struct source *s); /* as checkpoint_server spells it */
 
 /* Mode gaps only, while open. Culprit: only once a gap has waited for some seconds. */
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit);

@@ -62,7 +62,7 @@ static inline void reader_done(struct reader *r) {
 static inline void wait_for(struct pgconn *c) {
     struct pollfd fd;
     pgconn_poll(c, &fd);
-    poll(&fd, 1, clock_poll_timeout(clock_now_us(), pgconn_deadline_us(c)));
+    clock_poll(&fd, 1, pgconn_deadline_us(c));
 }
 
 static inline bool dial(struct reader *r, struct pgconn *c) {

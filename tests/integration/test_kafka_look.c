@@ -43,7 +43,7 @@ static void look_anew(struct kafka_topics *topics, struct kafka_look *look) {
     for (int64_t now_us; !all_known(topics) && (now_us = clock_now_us()) < end_us;) {
         int64_t due_us = kafka_look_deadline_us(look);
         struct pollfd p = {.fd = kafka_look_fd(look), .events = POLLIN};
-        (void)!poll(&p, 1, clock_poll_timeout(now_us, due_us < end_us ? due_us : end_us));
+        (void)!clock_poll(&p, 1, due_us < end_us ? due_us : end_us);
         kafka_look_work(look, clock_now_us());
         if (kafka_look_reason(look))
             break;

@@ -60,10 +60,10 @@ void rig_turn(struct rig *r, int64_t deadline_us) {
     struct pollfd fds[SINK_POLL_MAX];
     int count = kind->poll(r->sink, fds);
     ck_assert_int_le(count, SINK_POLL_MAX);
-    int64_t now_us = clock_now_us(), until_us = kind->deadline(r->sink);
+    int64_t until_us = kind->deadline(r->sink);
     if (until_us > deadline_us)
         until_us = deadline_us;
-    poll(fds, (nfds_t)count, clock_poll_timeout(now_us, until_us));
+    clock_poll(fds, (size_t)count, until_us);
     kind->work(r->sink, clock_now_us());
     take_outcomes(r);
     if (r->contract->drain)

@@ -78,6 +78,43 @@ START_TEST(an_unsaved_cap_that_is_full_is_saved_at_once) {
 }
 END_TEST
 
+/* --- Rows. --------------------------------------------------------------- */
+
+START_TEST(rows_are_in_no_hurry_while_others_wait_for_outcomes) {
+    options.sink_in_flight = 2;
+    begin();
+    want(FLOW_WANT_READ);
+    add('a');
+    add('b');
+    add('c');
+    ck_assert(!flow_is_sated(flow)); /* these go now */
+    uint64_t a = want_submit(0);
+    want_submit(1);
+    ck_assert(flow_is_sated(flow));
+    outcome(a, FLOW_CONFIRMED);
+    want(FLOW_WANT_SAVE);
+    ck_assert(!flow_is_sated(flow)); /* c goes now */
+    want_submit(2);
+    ck_assert(!flow_is_sated(flow)); /* nothing waits */
+    add('d');
+    ck_assert(flow_is_sated(flow));
+    flow_read_done(flow, now_us, true);
+    ck_assert(!flow_is_sated(flow)); /* nothing comes */
+}
+END_TEST
+
+START_TEST(rows_are_in_no_hurry_while_the_sink_takes_none) {
+    begin();
+    want(FLOW_WANT_READ);
+    ck_assert(!flow_is_sated(flow));
+    add('a');
+    flow_sink_ready(flow, now_us, false);
+    ck_assert(flow_is_sated(flow));
+    flow_sink_ready(flow, now_us, true);
+    ck_assert(!flow_is_sated(flow));
+}
+END_TEST
+
 /* --- Database and ghosts. ------------------------------------------------ */
 
 START_TEST(after_a_reload_nothing_goes_before_the_tokens_of_before_have_come) {
@@ -438,6 +475,9 @@ int main(void) {
     tcase_add_test(saves, an_idle_flow_saves_nothing);
     tcase_add_test(saves, a_dropped_target_is_not_saved);
     tcase_add_test(saves, an_unsaved_cap_that_is_full_is_saved_at_once);
+    TCase *rows = case_of(suite, "rows");
+    tcase_add_test(rows, rows_are_in_no_hurry_while_others_wait_for_outcomes);
+    tcase_add_test(rows, rows_are_in_no_hurry_while_the_sink_takes_none);
     TCase *database = case_of(suite, "database");
     tcase_add_test(database, after_a_reload_nothing_goes_before_the_tokens_of_before_have_come);
     tcase_add_test(database, ghosts_that_do_not_come_renew_the_sink);

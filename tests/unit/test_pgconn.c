@@ -81,7 +81,7 @@ static int dial(struct pgconn *c, struct error *reterr) {
         pgconn_poll(c, &fd);
         ck_assert_int_ge(fd.fd, 0);
         ck_assert_int_eq(fd.events, POLLIN);
-        poll(&fd, 1, clock_poll_timeout(clock_now_us(), pgconn_deadline_us(c)));
+        clock_poll(&fd, 1, pgconn_deadline_us(c));
         r = pgconn_work(c, clock_now_us(), reterr);
     }
     return r;
