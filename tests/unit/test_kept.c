@@ -26,7 +26,7 @@ static const char *found(const char *path, enum metrics_format format, uint64_t 
     if (!kept_find(&kept, path, format, version, now_us, &answer))
         return "";
     ck_assert_str_eq(answer.type, "application/json");
-    strcpy(text, answer.text);
+    snprintf(text, sizeof text, "%s", answer.text);
     free(answer.text);
     return text;
 }
