@@ -121,14 +121,22 @@ struct row {
     char cells[COLUMN_COUNT][CELL_MAX];
 };
 
+/* "-" is: nothing waits. */
 static void copy_lag(const json_t *f, char *text, size_t size) {
-    if (json_is_integer(member(f, "lag", "oldest_position")))
-        copy_duration(json_number_value(member(f, "lag", "seconds")), text, size);
+    const json_t *seconds = member(f, "lag", "seconds");
+    if (!json_is_number(seconds))
+        snprintf(text, size, "?");
+    else if (json_is_integer(member(f, "lag", "oldest_position")) || json_number_value(seconds) > 0)
+        copy_duration(json_number_value(seconds), text, size);
     else
         snprintf(text, size, "-");
 }
 
 static void copy_waiting(const json_t *f, char *text, size_t size) {
+    if (!json_is_number(member(f, "lag", "seconds"))) { /* by whoever sees it */
+        snprintf(text, size, "?");
+        return;
+    }
     copy_integer(member(f, "lag", "events"), text, size);
     size_t len = strlen(text);
     if (json_is_true(member(f, "lag", "estimated")) && len + 1 < size)
@@ -385,5 +393,7 @@ void penstock_view_forwarder(const struct penstock_view *view, const json_t *f) 
     put_label(view, "lease");
     fputs(json_is_true(member(f, "lease", "held")) ? "held" : "not held", view->out);
     put_text(view, ", owner ", member(f, "lease", "owner"));
+    if (json_is_string(member(f, "lease", "place"))) /* the first ones of two containers have one name */
+        put_text(view, ", place ", member(f, "lease", "place"));
     fputc('\n', view->out);
 }

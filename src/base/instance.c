@@ -99,3 +99,12 @@ struct span instance_brief(struct span name) {
     const char *pid = memchr(host + 1, ':', (size_t)(end - host - 1));
     return pid ? (struct span){name.data, (size_t)(pid - name.data)} : name;
 }
+
+struct span instance_place(struct span name) {
+    struct span brief = instance_brief(name);
+    if (span_absent(name) || brief.len == name.len)
+        return SPAN_ABSENT;
+    const char *place = name.data + brief.len + 1, *end = name.data + name.len;
+    const char *birth = memchr(place, ':', (size_t)(end - place));
+    return (struct span){place, (size_t)((birth ? birth : end) - place)};
+}

@@ -20,5 +20,7 @@ bool instance_is_gone(struct span name);
 
 /* host:pid, as people know it; another text as it is. Borrows. */
 struct span instance_brief(struct span name);
+/* The place alone, which tells two of the same host:pid apart; absent: the text has none. Borrows. */
+struct span instance_place(struct span name);
 
 #endif

@@ -157,13 +157,17 @@ static int read_row(struct checkpoint *c) {
     c->row.epoch = read_number(v[4]);
     c->row.paused = span_is(v[5], "t");
     c->row.lease_left_us = read_number(v[6]);
+    c->row.updated_wall_us = 0;
     c->has_row = true;
     c->taken = c->task == TASK_CREATE;
     return 0;
 }
 
-static int read_lease(struct checkpoint *c) {
+static int read_watched(struct checkpoint *c) {
     c->row.lease_left_us = read_number(pgconn_value(c->keep, 1));
+    c->row.position = read_number(pgconn_value(c->keep, 2));
+    c->row.epoch = read_number(pgconn_value(c->keep, 3));
+    c->row.updated_wall_us = read_number(pgconn_value(c->keep, 4));
     return keep_text(&c->row_owner, pgconn_value(c->keep, 0), &c->row.owner);
 }
 
@@ -178,7 +182,7 @@ static int read_answer(struct checkpoint *c) {
     case TASK_CREATE:
         return read_row(c);
     case TASK_WATCH:
-        return read_lease(c);
+        return read_watched(c);
     case TASK_TAKE:
     case TASK_EXTEND:
     case TASK_YIELD:

@@ -17,6 +17,7 @@ struct checkpoint_row {
     struct span owner;       /* an instance (base/instance.h), or who has rebased it */
     int64_t lease_left_us;   /* at the load or the last look at it; 0: anybody may take it */
     int64_t epoch;
+    int64_t updated_wall_us; /* of a row that is watched: its last save; else 0 */
     bool paused;
 };
 
@@ -33,7 +34,7 @@ int checkpoint_load(struct checkpoint *c, int64_t now_us) MUST_CHECK;
 /* The first row of a new forwarder; the earlier one wins: then CHECKPOINT_LOADED with what is there. */
 int checkpoint_create(struct checkpoint *c, struct span cursor, int64_t position, struct span system_identifier,
                       int64_t now_us) MUST_CHECK;
-/* The owner and the rest of its lease, of a row that is another's. Asserts a loaded row. */
+/* Owner, rest of the lease, place for people, epoch and last save of a row that is another's. Asserts a loaded row. */
 int checkpoint_watch(struct checkpoint *c, int64_t now_us) MUST_CHECK;
 /* Makes this instance the owner, with the next epoch, on the condition that the row is as
  * it was loaded and that no other instance holds the lease, unless that one is surely
@@ -68,7 +69,7 @@ enum checkpoint_signal {
     CHECKPOINT_MISSING,   /* our tables or rights, or the row is of another cluster: *reterr with the mend, so checkpoint_note */
     CHECKPOINT_LOADED,    /* checkpoint_row */
     CHECKPOINT_ABSENT,    /* no row: a new forwarder */
-    CHECKPOINT_WATCHED,   /* owner and lease_left_us of checkpoint_row */
+    CHECKPOINT_WATCHED,   /* checkpoint_row, but for its cursor */
     CHECKPOINT_TAKEN,
     CHECKPOINT_EXTENDED,
     CHECKPOINT_YIELDED,

@@ -79,7 +79,8 @@ int checkpoint_sql_init(struct checkpoint_sql *s, const char *schema) {
     s->load = s->watch = s->create = s->take = s->extend = s->save = s->save_gaps = s->command = BUF_INIT(8192);
     int r = write_load(&s->load, schema);
     if (r == 0)
-        r = buf_addf(&s->watch, "SELECT owner, " LEASE_LEFT " FROM %s.checkpoint WHERE forwarder = $1", schema);
+        r = buf_addf(&s->watch, "SELECT owner, " LEASE_LEFT ", position, epoch, (extract(epoch FROM updated) * 1000000)::int8"
+                     " FROM %s.checkpoint WHERE forwarder = $1", schema);
     if (r == 0) /* a row that was deleted may have left some of its gaps behind */
         r = buf_addf(&s->create,
                      "WITH old AS (DELETE FROM %s.gap WHERE forwarder = $1"

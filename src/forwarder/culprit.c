@@ -86,6 +86,17 @@ size_t culprit_reason(const struct source_culprit *c, int64_t now_us, char *text
     return about;
 }
 
+size_t culprit_lock_reason(const struct source_culprit *c, const char *schema, char *text, size_t size) {
+    char name[sizeof c->prepared + 256];
+    size_t len = 0, about;
+    culprit_name(c, name, sizeof name);
+    add(text, size, &len, "the checkpoint can't be saved, nor the lease extended: its row in %s.checkpoint is locked by %s", schema,
+        name);
+    about = len;
+    add_session(c, text, size, &len);
+    return about;
+}
+
 void culprit_resumes(const struct source_culprit *c, char *text, size_t size) {
     size_t len = 0;
     text[0] = '\0';

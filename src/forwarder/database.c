@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "forwarder/database_state.h"
+#include "forwarder/words.h"
 
 /* How often a refusal that only an operator can end is looked at again. */
 #define LOOK_AGAIN_US (30 * CLOCK_US_PER_S)
@@ -41,6 +42,7 @@ int database_new(const struct forwarder_options *o, struct guard *guard, uint64_
         database_free(d);
         return r;
     }
+    d->blocker.tail = d->tail;
     pgconn_listen(d->keep, o->listen);
     *ret_database = d;
     return 0;
@@ -82,6 +84,9 @@ int64_t database_deadline_us(const struct database *d) {
         return d->retry_at_us;
     int64_t keep_us = pgconn_deadline_us(d->keep), tail_us = pgconn_deadline_us(d->tail);
     int64_t deadline_us = keep_us < tail_us ? keep_us : tail_us;
+    int64_t blocker_us = database_blocker_deadline_us(d);
+    if (blocker_us < deadline_us)
+        deadline_us = blocker_us;
     bool free = !checkpoint_busy(d->checkpoint);
     if (free && d->phase == PHASE_STANDBY && d->watch_us < deadline_us)
         deadline_us = d->watch_us;
@@ -93,10 +98,14 @@ static void close_both(struct database *d, int64_t retry_at_us) {
     pgconn_close(d->tail);
     pgconn_close(d->keep);
     source_reset(d->source);
+    blocker_reset(&d->blocker);
     checkpoint_reset(d->checkpoint);
     d->phase = PHASE_CLOSED;
     d->retry_at_us = retry_at_us;
     d->save_wanted = d->save_gone = d->saving = d->extend_wanted = d->extending = d->yield_wanted = false;
+    d->want_waits = false;
+    d->look_us = 0;
+    d->waiting.known = false;
     d->command = NULL;
     d->cancel_pid = 0;
     d->lost = false;
@@ -123,14 +132,6 @@ static enum database_signal refuse_missing(struct database *d, int64_t now_us, s
     return refuse(d, checkpoint_note(d->checkpoint), source_note(d->source), now_us);
 }
 
-/* A call that could not be sent: reported by the next database_next. */
-static void note_failure(struct database *d, int r, const char *what) {
-    if (r == 0 || d->lost)
-        return;
-    d->lost = true;
-    error_set(&d->lost_error, ERROR_RETRY, "%s: %s", what, r < 0 ? strerror(-r) : "the connection is gone");
-}
-
 /* keep and tail may have reached two servers of a pool or a fail-over. */
 static bool same_server(const struct database *d, struct error *reterr) {
     if (strcmp(checkpoint_server(d->checkpoint), source_server(d->source)) == 0)
@@ -148,7 +149,7 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
         return go_down(d, now_us);
     }
     d->asked_us = now_us;
-    note_failure(d, checkpoint_create(d->checkpoint, buf_span(&d->cursor), 0,
+    database_note_failure(d, checkpoint_create(d->checkpoint, buf_span(&d->cursor), 0,
                                       span_of(source_system_identifier(d->source)), now_us),
                  "creating the checkpoint row");
     d->phase = PHASE_CREATE;
@@ -157,22 +158,23 @@ static enum database_signal print_and_create(struct database *d, int64_t now_us,
 
 static enum database_signal take(struct database *d, int64_t now_us) {
     d->asked_us = now_us;
-    note_failure(d, checkpoint_take(d->checkpoint, now_us), "taking the lease");
+    database_note_failure(d, checkpoint_take(d->checkpoint, now_us), "taking the lease");
     d->phase = PHASE_TAKE;
     return DATABASE_NONE;
 }
 
 /* Another instance is active: said once of each, then its lease is watched. */
 static enum database_signal stand_by(struct database *d, int64_t now_us, struct error *reterr) {
-    struct span owner = database_owner(d);
+    struct span owner = checkpoint_row(d->checkpoint)->owner;
     bool new = d->phase != PHASE_STANDBY || !span_is(owner, d->active);
     span_copy(d->active, sizeof d->active, owner);
     int64_t pause_us = d->options->lease_us / WATCHES_PER_LEASE;
     d->phase = PHASE_STANDBY;
+    d->checkpoint_position = checkpoint_row(d->checkpoint)->position;
     d->watch_us = now_us + (pause_us < WATCH_MAX_US ? pause_us : WATCH_MAX_US);
     if (!new)
         return DATABASE_NONE;
-    error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(owner));
+    words_another(reterr, owner, span_of(d->options->owner));
     return DATABASE_STANDBY;
 }
 
@@ -187,7 +189,7 @@ static enum database_signal come_up(struct database *d, int64_t now_us) {
 
 static enum database_signal load(struct database *d, int64_t now_us) {
     d->watched_us = now_us;
-    note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
+    database_note_failure(d, checkpoint_load(d->checkpoint, now_us), "loading the checkpoint");
     d->phase = PHASE_LOAD;
     return DATABASE_NONE;
 }
@@ -207,7 +209,7 @@ static enum database_signal on_loaded(struct database *d, struct span cursor, in
     int r = source_open(d->source, cursor, retained, now_us, reterr);
     if (r == SOURCE_E_CURSOR)
         return refuse(d, reterr->text, source_note(d->source), now_us);
-    note_failure(d, r, "opening the event table");
+    database_note_failure(d, r, "opening the event table");
     d->phase = PHASE_OPEN;
     return DATABASE_NONE;
 }
@@ -232,7 +234,7 @@ static enum database_signal on_checkpoint(struct database *d, enum checkpoint_si
         d->missing_error = *reterr;
         if (d->phase != PHASE_KEEP_INSPECT) /* the row itself, looked at last */
             return refuse_missing(d, now_us, reterr);
-        note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
+        database_note_failure(d, pgconn_dial(d->tail, now_us), "connecting");
         d->phase = PHASE_TAIL_DIAL;
         return DATABASE_NONE;
     case CHECKPOINT_LOADED:
@@ -310,6 +312,10 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
         return DATABASE_NONE;
     case SOURCE_DONE:
         return DATABASE_READ_DONE;
+    case SOURCE_LOOKED:
+        database_note_look(d, now_us);
+        database_go_on(d, now_us);
+        return DATABASE_NONE;
     case SOURCE_DROPPED:
         return DATABASE_DROPPED;
     case SOURCE_FAILED:
@@ -319,68 +325,14 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
     return DATABASE_NONE;
 }
 
-static void start_save(struct database *d, int64_t now_us) {
-    d->save_wanted = false;
-    buf_clear(&d->cursor);
-    int r = source_print_cursor(d->source, d->save_mark, &d->cursor);
-    if (r == SOURCE_E_GONE) { /* given up while the save waited for keep */
-        d->save_gone = true;
-        return;
-    }
-    struct source_changes changes = {0};
-    if (r == 0)
-        r = source_changes(d->source, d->save_mark, now_us, &changes);
-    if (r == 0)
-        r = checkpoint_save(d->checkpoint, buf_span(&d->cursor), &changes, d->save_position, now_us);
-    note_failure(d, r, "saving the checkpoint");
-    d->saving = true;
-    d->asked_us = now_us;
-}
-
-static void watch_lease(struct database *d, int64_t now_us) {
-    if (now_us < d->watch_us)
-        return;
-    d->watched_us = now_us;
-    note_failure(d, checkpoint_watch(d->checkpoint, now_us), "looking at the lease");
-}
-
-/* keep has one statement at a time. What extends the lease goes first: nothing else ends by being late. Then cancelling:
- * rows are waiting to be thrown away. */
-static void use_keep(struct database *d, int64_t now_us) {
-    if (checkpoint_busy(d->checkpoint) || d->lost)
-        return;
-    if (d->phase == PHASE_STANDBY)
-        watch_lease(d, now_us);
-    if (d->phase != PHASE_UP)
-        return;
-    if (d->extend_wanted) {
-        d->extend_wanted = false;
-        d->extending = true;
-        d->asked_us = now_us;
-        note_failure(d, checkpoint_extend(d->checkpoint, now_us), "extending the lease");
-    } else if (d->yield_wanted) {
-        d->yield_wanted = false;
-        note_failure(d, checkpoint_yield(d->checkpoint, now_us), "giving the lease back");
-    } else if (d->cancel_pid != 0) {
-        int pid = d->cancel_pid;
-        d->cancel_pid = 0;
-        note_failure(d, checkpoint_cancel(d->checkpoint, pid, now_us), "cancelling a read");
-    } else if (d->command) {
-        const struct checkpoint_command *command = d->command;
-        d->command = NULL;
-        note_failure(d, checkpoint_command(d->checkpoint, command, now_us), "writing a command down");
-    } else if (d->save_wanted && now_us >= d->save_after_us) {
-        start_save(d, now_us);
-    }
-}
-
 static void start_inspection(struct database *d, int64_t now_us) {
     if (d->phase == PHASE_KEEP_DIAL && pgconn_state(d->keep) == PGCONN_IDLE) {
         d->phase = PHASE_KEEP_INSPECT;
-        note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
+        database_note_failure(d, checkpoint_inspect(d->checkpoint, now_us), "inspecting the database");
     } else if (d->phase == PHASE_TAIL_DIAL && pgconn_state(d->tail) == PGCONN_IDLE) {
         d->phase = PHASE_TAIL_INSPECT;
-        note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us), "inspecting the event table");
+        database_note_failure(d, source_inspect(d->source, checkpoint_seen_cursor(d->checkpoint), now_us),
+                              "inspecting the event table");
     }
 }
 
@@ -395,12 +347,36 @@ static bool connections_work(struct database *d, int64_t now_us, struct error *r
     return connection_works(d->keep, &d->keep_due, now_us, reterr) && connection_works(d->tail, &d->tail_due, now_us, reterr);
 }
 
+/* The row could be written: nobody has a lock on it. */
+static bool is_written(enum checkpoint_signal signal) {
+    return signal == CHECKPOINT_TAKEN || signal == CHECKPOINT_EXTENDED || signal == CHECKPOINT_SAVED ||
+           signal == CHECKPOINT_COMMANDED || signal == CHECKPOINT_YIELDED;
+}
+
+/* false: it still has the tail, or *ret_signal. */
+static bool blocker_is_known(struct database *d, int64_t now_us, enum database_signal *ret_signal, struct error *reterr) {
+    if (!d->blocker.asks)
+        return true;
+    int r = blocker_work(&d->blocker, now_us, reterr);
+    if (r == PGCONN_E_LOST)
+        *ret_signal = go_down(d, now_us);
+    if (r != 0)
+        return false;
+    if (!checkpoint_busy(d->checkpoint)) /* it has gone meanwhile */
+        blocker_clear(&d->blocker);
+    database_go_on(d, now_us);
+    return true;
+}
+
 static enum database_signal next_signal(struct database *d, int64_t now_us, struct error *reterr) {
     enum checkpoint_signal kept = checkpoint_next(d->checkpoint, now_us, reterr);
+    if (is_written(kept))
+        blocker_clear(&d->blocker);
     if (kept != CHECKPOINT_NONE)
         return on_checkpoint(d, kept, now_us, reterr);
-    if (d->phase < PHASE_TAIL_INSPECT)
-        return DATABASE_NONE;
+    enum database_signal signal = DATABASE_NONE;
+    if (d->phase < PHASE_TAIL_INSPECT || !blocker_is_known(d, now_us, &signal, reterr))
+        return signal;
     return on_source(d, source_next(d->source, now_us, reterr), now_us, reterr);
 }
 
@@ -411,14 +387,15 @@ static enum database_signal pull(struct database *d, int64_t now_us, struct erro
         return DATABASE_SAVE_FAILED;
     }
     enum database_signal signal = next_signal(d, now_us, reterr);
-    use_keep(d, now_us);
+    database_use_keep(d, now_us);
+    database_ask_blocker(d, now_us);
     return signal;
 }
 
 static void begin_attempt(struct database *d, int64_t now_us) {
     d->new_checkpoint = false;
     d->phase = PHASE_KEEP_DIAL;
-    note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
+    database_note_failure(d, pgconn_dial(d->keep, now_us), "connecting");
 }
 
 enum database_signal database_next(struct database *d, int64_t now_us, struct error *reterr) {
@@ -444,50 +421,4 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
         if (signal != DATABASE_NONE || (d->phase == before && !d->lost))
             return signal;
     }
-}
-
-void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    note_failure(d, source_want(d->source, events, bytes, now_us), "reading the event table");
-}
-
-void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->save_wanted && !d->save_gone);
-    ASSERT(!d->saving);
-    d->save_wanted = true;
-    d->save_mark = mark;
-    /* INT64_MIN: no event has settled since the load, the place moved all the same. */
-    d->save_position = position == INT64_MIN ? d->checkpoint_position : position;
-    use_keep(d, now_us);
-}
-
-void database_extend(struct database *d, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->extend_wanted && !d->extending);
-    d->extend_wanted = true;
-    use_keep(d, now_us);
-}
-
-void database_yield(struct database *d, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    d->yield_wanted = true;
-    use_keep(d, now_us);
-}
-
-void database_command(struct database *d, const struct checkpoint_command *command, int64_t now_us) {
-    ASSERT(d->phase == PHASE_UP);
-    ASSERT(!d->command);
-    d->command = command;
-    use_keep(d, now_us);
-}
-
-void database_drop(struct database *d, const char *why) {
-    d->lost = true;
-    error_set(&d->lost_error, ERROR_RETRY, "%s", why);
-}
-
-void database_release(struct database *d, uint64_t oldest_target) {
-    if (!d->save_wanted && !d->saving)
-        source_release(d->source, oldest_target);
 }

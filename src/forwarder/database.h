@@ -28,9 +28,9 @@ enum database_signal {
     DATABASE_DOWN,      /* was up, or an attempt failed: *reterr; tries again by itself */
     DATABASE_STANDBY,   /* another instance has the lease: *reterr; looks until it is free */
     DATABASE_REFUSED,   /* only an operator can mend it: *reterr, database_note; looks again in 30 s */
-    DATABASE_AHEAD,     /* the checkpoint lies beyond the server: *reterr; looks again in 30 s */
+    DATABASE_AHEAD,     /* the checkpoint lies beyond the server, or is of another table: *reterr; looks again in 30 s */
     DATABASE_ROW,       /* database_row, database_row_mark */
-    DATABASE_MARK,      /* database_row_mark */
+    DATABASE_MARK,      /* database_row_mark, database_mark_counts */
     DATABASE_READ_DONE, /* database_caught_up */
     DATABASE_DROPPED,   /* database_dropped: that target can't be saved any more */
     DATABASE_SAVED,
@@ -47,6 +47,7 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
 
 const struct row *database_row(const struct database *d);
 struct source_mark database_row_mark(const struct database *d);
+bool database_mark_counts(const struct database *d);
 bool database_caught_up(const struct database *d);
 uint64_t database_dropped(const struct database *d);
 
@@ -54,6 +55,17 @@ uint64_t database_dropped(const struct database *d);
 bool database_notified(struct database *d);
 /* Only while up. DATABASE_DOWN comes by database_next if it can't be sent. */
 void database_want(struct database *d, uint32_t events, uint64_t bytes, int64_t now_us);
+/* Only while up and nothing is read: looks what waits, now and then (DATABASE_LOOK_US); the place stays. A read that is
+ * wanted meanwhile begins behind it. */
+#define DATABASE_LOOK_US (3 * INT64_C(1000000))
+void database_look(struct database *d, int64_t now_us);
+struct database_waiting {
+    bool known; /* by a look since it is up, or since the last read began */
+    bool any;
+    int64_t position;
+    int64_t since_us; /* of the row's recorded time, or when it was seen first */
+};
+const struct database_waiting *database_waiting(const struct database *d);
 /* Only while up, one at a time: DATABASE_SAVED or DATABASE_SAVE_FAILED follows. */
 void database_save(struct database *d, struct source_mark mark, int64_t position, int64_t now_us);
 /* Only while up, one at a time: DATABASE_EXTENDED or DATABASE_EXTEND_FAILED follows. */
@@ -76,9 +88,14 @@ bool database_stands_by(const struct database *d);
 int64_t database_leased_us(const struct database *d);
 /* Whose the lease is, ours or another's, and until when, by our clock; INT64_MIN: unknown or over. */
 struct span database_owner(const struct database *d);
+struct span database_owner_place(const struct database *d);
+/* Standing by: the other one's last save, by the database's clock. */
+int64_t database_watched_save_wall_us(const struct database *d);
 int64_t database_lease_until_us(const struct database *d);
 /* Since when the longest of its statements has been running; CLOCK_NEVER: none is. */
 int64_t database_busy_since_us(const struct database *d);
+/* Who has the checkpoint's row, or its table, locked; NULL: nobody that is known. */
+const struct source_culprit *database_blocker(const struct database *d, int64_t now_us);
 const char *database_note(const struct database *d);
 int64_t database_next_attempt_us(const struct database *d); /* CLOCK_NEVER while one runs or it is up */
 int64_t database_checkpoint_position(const struct database *d); /* of the loaded or saved row; INT64_MIN: none */

@@ -1,9 +1,10 @@
-/* database_state: what a database knows; private to database.c and database_view.c */
+/* database_state: what a database knows; private to database.c, database_ask.c and database_view.c */
 #ifndef PENSTOCK_FORWARDER_DATABASE_STATE_H
 #define PENSTOCK_FORWARDER_DATABASE_STATE_H
 
 #include "base/backoff.h"
 #include "base/instance.h"
+#include "forwarder/blocker.h"
 #include "forwarder/checkpoint.h"
 #include "forwarder/database.h"
 
@@ -25,6 +26,7 @@ enum phase {
 struct database {
     const struct forwarder_options *options;
     struct pgconn *keep, *tail;
+    struct blocker blocker; /* of a statement of keep; has the tail while it asks */
     bool keep_due, tail_due; /* poll has said something of it since its last work */
     struct checkpoint *checkpoint;
     struct source *source;
@@ -39,6 +41,12 @@ struct database {
     int64_t asked_us;     /* before the one was that is under way */
     bool extend_wanted, yield_wanted; /* wait until keep is free */
     bool extending;
+
+    bool want_waits; /* for the tail, which looks or asks: */
+    uint32_t want_events;
+    uint64_t want_bytes;
+    int64_t look_us; /* when the last look began; 0: none since it is up */
+    struct database_waiting waiting;
 
     bool new_checkpoint;
     int64_t checkpoint_position;
@@ -60,5 +68,18 @@ struct database {
     uint64_t ups, writes;
     struct buf cursor;
 };
+
+/* Hands the next thing that was asked for to keep, if that is free. */
+void database_use_keep(struct database *d, int64_t now_us);
+/* Asks who keeps a statement of keep waiting, if one does. */
+void database_ask_blocker(struct database *d, int64_t now_us);
+#define DATABASE_BLOCKED_US (500 * INT64_C(1000)) /* a statement of keep that takes so long waits for somebody, perhaps */
+int64_t database_blocker_deadline_us(const struct database *d);
+/* The tail does something else again. */
+void database_go_on(struct database *d, int64_t now_us);
+/* SOURCE_LOOKED. */
+void database_note_look(struct database *d, int64_t now_us);
+/* r of a call that should have sent `what`: what went wrong is reported by the next database_next. */
+void database_note_failure(struct database *d, int r, const char *what);
 
 #endif

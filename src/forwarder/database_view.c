@@ -11,6 +11,10 @@ struct source_mark database_row_mark(const struct database *d) {
     return source_row_mark(d->source);
 }
 
+bool database_mark_counts(const struct database *d) {
+    return source_mark_counts(d->source);
+}
+
 bool database_caught_up(const struct database *d) {
     return source_caught_up(d->source);
 }
@@ -27,12 +31,24 @@ bool database_stands_by(const struct database *d) {
     return d->phase == PHASE_STANDBY;
 }
 
+const struct database_waiting *database_waiting(const struct database *d) {
+    return &d->waiting;
+}
+
 int64_t database_leased_us(const struct database *d) {
     return d->leased_us;
 }
 
 struct span database_owner(const struct database *d) {
     return checkpoint_has_row(d->checkpoint) ? instance_brief(checkpoint_row(d->checkpoint)->owner) : SPAN_ABSENT;
+}
+
+struct span database_owner_place(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? instance_place(checkpoint_row(d->checkpoint)->owner) : SPAN_ABSENT;
+}
+
+int64_t database_watched_save_wall_us(const struct database *d) {
+    return checkpoint_has_row(d->checkpoint) ? checkpoint_row(d->checkpoint)->updated_wall_us : 0;
 }
 
 int64_t database_lease_until_us(const struct database *d) {
@@ -45,6 +61,10 @@ int64_t database_lease_until_us(const struct database *d) {
 int64_t database_busy_since_us(const struct database *d) {
     int64_t keep_us = pgconn_busy_since_us(d->keep), tail_us = pgconn_busy_since_us(d->tail);
     return keep_us < tail_us ? keep_us : tail_us;
+}
+
+const struct source_culprit *database_blocker(const struct database *d, int64_t now_us) {
+    return blocker_who(&d->blocker, now_us);
 }
 
 const char *database_note(const struct database *d) {

@@ -16,6 +16,7 @@
 #include "flow/lease.h"
 #include "flow/view.h"
 #include "forwarder/command.h"
+#include "forwarder/culprit.h"
 #include "forwarder/database.h"
 #include "forwarder/delivery.h"
 #include "forwarder/report.h"
@@ -279,7 +280,7 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         on_row(f, now_us);
         return true;
     case DATABASE_MARK:
-        flow_mark(f->flow, now_us, mark_of(f), 0);
+        flow_mark(f->flow, now_us, mark_of(f), database_mark_counts(f->database) ? 1 : 0);
         return true;
     case DATABASE_READ_DONE:
         histogram_add(&f->times.read, now_us - f->read_since_us);
@@ -303,6 +304,16 @@ static bool take_database_fact(struct forwarder *f, int64_t now_us) {
         return true;
     }
     return false;
+}
+
+/* What comes meanwhile is not read: G8 wants it seen all the same. What is in the window is known. */
+static void look_while_nothing_is_read(struct forwarder *f, int64_t now_us) {
+    if (!f->database_up || f->stop != STATE_RUNNING)
+        return;
+    struct flow_view view;
+    flow_view(f->flow, &view);
+    if (!view.any_unsettled && (f->command.paused || view.unsaved_full))
+        database_look(f->database, now_us);
 }
 
 /* true: there may be more that no poll tells of (rows in the library's buffer). */
@@ -378,13 +389,22 @@ static void do_want(struct forwarder *f, const struct flow_want *want, int64_t n
     }
 }
 
+static void say_lock(const struct source_culprit *locker, char *why, size_t size) {
+    char name[384];
+    culprit_name(locker, name, sizeof name);
+    snprintf(why, size, "the lease ran out while %s had the checkpoint's row locked", name);
+}
+
 /* This thread, or the whole machine, may have slept since it last looked, or the database hasn't answered: then another
  * instance may be active (G12). The next load tells. */
 static bool stop_if_fenced(struct forwarder *f) {
     int64_t now_us = clock_now_us();
     if (!flow_is_fenced(f->flow, now_us))
         return false;
-    static const char why[] = "the lease may have run out before it could be extended: another instance may be active";
+    char why[512] = "the lease may have run out before it could be extended: another instance may be active";
+    const struct source_culprit *locker = database_blocker(f->database, now_us);
+    if (locker)
+        say_lock(locker, why, sizeof why);
     delivery_fence(f->delivery, now_us, why);
     database_drop(f->database, why);
     return true;
@@ -450,6 +470,7 @@ static void *run(void *argument) {
         stop_if_fenced(f);
         bool more_facts = take_facts(f, now_us);
         bool more_wants = do_wants(f);
+        look_while_nothing_is_read(f, now_us);
         tell(f, now_us);
         if (!more_facts && !more_wants && f->stop != STATE_STOPPED)
             wait_for_something(f, now_us);

@@ -55,6 +55,7 @@ static int work_init(struct work *w, const struct rebase *rebase) {
         w->answers[i] = BUF_INIT(TEXT_MAX_BYTES);
     w->source_options.start = SOURCE_START_POSITION;
     w->source_options.start_position = rebase->position + 1;
+    w->source_options.take_over = rebase->upgraded;
     int r = pgconn_new(rebase->database, rebase->connection_name, rebase->forwarder, "rebase", NULL, &w->conn);
     if (r == 0)
         r = source_new(&w->source_options, w->conn, &w->source);
@@ -179,8 +180,8 @@ static int find_cursor(struct work *w) {
         return r < 0 ? r : REBASE_E_REFUSED;
     if (next_signal(w) != SOURCE_OPENED)
         return REBASE_E_REFUSED;
-    r = w->rebase->upgraded ? buf_add_span(&w->cursor, from)
-                            : source_print_cursor(w->source, source_opened_mark(w->source), &w->cursor);
+    /* The place that was opened is the one it had; what it says of the table is what is there now. */
+    r = source_print_cursor(w->source, source_opened_mark(w->source), &w->cursor);
     ASSERT(r <= 0);
     return r ? r : buf_terminate(&w->cursor);
 }

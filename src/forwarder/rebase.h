@@ -13,7 +13,7 @@ struct rebase {
     const struct pgconn_options *database;
     const struct source_options *source;
     const char *schema;
-    /* true: the server's transactions went on (pg_upgrade), the cursor stays as it is. Else: what is visible now
+    /* true: transactions and positions went on (pg_upgrade, ALTER SEQUENCE), the place stays as it is. Else: what is visible now
      * and stands at `position` or below counts as settled; what stands above it, or commits later, is sent. */
     bool upgraded;
     int64_t position;

@@ -3,43 +3,19 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/message_id.h"
-#include "flow/view.h"
 #include "forwarder/culprit.h"
 #include "forwarder/lines.h"
-#include "forwarder/news.h"
+#include "forwarder/report_state.h"
 #include "forwarder/words.h"
 
 #define COPY_INTERVAL_US (100 * CLOCK_US_PER_MS)
-/* A refusal or two by the broker is its daily business; an event that was tried
- * this often and still does not go is held. */
-#define HELD_ATTEMPTS 2
 #define FINDINGS_MAX_BYTES 131072
-#define SILENT_US (5 * CLOCK_US_PER_S)
 #define UNKNOWN_US (5 * CLOCK_US_PER_S) /* a gap is named before it is known who keeps it open */
-
-struct report {
-    const struct forwarder_options *options;
-    enum state_database database;
-    char database_words[FORWARDER_TEXT_MAX];
-    bool unsavable;
-    char saving_words[512];
-    struct buf findings; /* said last, terminated */
-    bool sink_was_up;
-    bool gap_waits; /* for a transaction */
-    struct source_culprit waiting;
-    int64_t next_copy_us;
-    int64_t blocked_since_wall_us;
-    struct news news;
-    struct forwarder_stats stats; /* being written */
-    pthread_mutex_t lock;
-    struct forwarder_stats published; /* under lock */
-};
 
 int report_new(const struct forwarder_options *o, struct report **ret_report) {
     struct report *r = calloc(1, sizeof *r);
@@ -102,14 +78,6 @@ void report_answer(struct report *r, const struct forwarder_answer *answer) {
 
 /* What is true. --------------------------------------------------------- */
 
-/* A statement that runs for so long: frozen server, stalled network, a lock on the event table. */
-static enum state_database database_of(const struct report *r, const struct report_view *v, int64_t now_us) {
-    bool asks = r->database == STATE_DATABASE_UP || r->database == STATE_DATABASE_NEW;
-    if (asks && now_us - SILENT_US > database_busy_since_us(v->database))
-        return STATE_DATABASE_SILENT;
-    return r->database;
-}
-
 static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
     if (r->database != STATE_DATABASE_UP)
         r->sink_was_up = false; /* it may go and come with the database (sink.h: lead) */
@@ -120,22 +88,6 @@ static enum state_sink sink_of(struct report *r, const struct sink_view *sink) {
         return sink->blocked ? STATE_SINK_BLOCKED : STATE_SINK_UP;
     }
     return r->sink_was_up || sink->down_reason ? STATE_SINK_DOWN : STATE_SINK_NEW;
-}
-
-static bool oldest_is_held(const struct flow *flow, const struct flow_view *view) {
-    switch (view->oldest_hold) {
-    case FLOW_HOLD_NONE:
-        return false;
-    case FLOW_HOLD_VERDICT:
-    case FLOW_HOLD_REJECTED:
-        return true;
-    case FLOW_HOLD_RETRY:
-        break;
-    }
-    uint32_t attempts = 0;
-    int64_t retry_us;
-    flow_slot_hold(flow, view->oldest_slot, &attempts, &retry_us);
-    return attempts >= HELD_ATTEMPTS;
 }
 
 /* Said when it ends, however it was shown meanwhile: another reason may have been worth more. */
@@ -155,15 +107,12 @@ static void look_at_gaps(struct report *r, const struct report_view *v, int64_t 
     if (r->gap_waits && !goes_on && database_connected(v->database))
         say_end_of_wait(r, now_us);
     r->gap_waits = waits;
+    r->gaps_waited += waits && !goes_on;
     if (waits)
         r->waiting = c;
 }
 
 /* Why, and what ends it. ------------------------------------------------ */
-
-static bool event_is_held(const struct report_view *v, const struct flow_view *flow) {
-    return flow->any_unsettled && oldest_is_held(v->flow, flow);
-}
 
 static void say_silent(const struct report *r, const struct report_view *v, int64_t now_us, struct words *w) {
     int len = snprintf(w->reason, sizeof w->reason, "database '%s' does not answer a statement (frozen, a stalled network, or "
@@ -183,9 +132,14 @@ static void say_unsavable(const struct report *r, const struct report_view *v, c
     snprintf(w->resumes, sizeof w->resumes, "when a save succeeds, tried every second (for rights see penstock schema)");
 }
 
+static void say_locked(const struct report *r, struct words *w) {
+    w->cause_len = culprit_lock_reason(r->locker, r->options->checkpoint_schema, w->reason, sizeof w->reason);
+    culprit_resumes(r->locker, w->resumes, sizeof w->resumes);
+}
+
 static void say_disconnected(const struct report *r, const struct report_view *v, const struct sink_view *sink,
                              int64_t now_us, struct words *w) {
-    if (database_of(r, v, now_us) == STATE_DATABASE_SILENT) {
+    if (report_database_of(r, v, now_us) == STATE_DATABASE_SILENT) {
         say_silent(r, v, now_us, w);
         return;
     }
@@ -221,11 +175,6 @@ static void say_standby(const struct report *r, const struct sink_view *sink, st
              (double)r->options->lease_us / (double)CLOCK_US_PER_S);
 }
 
-static const char *unless_by_setval(const struct report_view *v) {
-    bool gaps = strcmp(database_mode(v->database), "gaps") == 0;
-    return gaps ? "setval if rows were written past the table's sequence, else " : "";
-}
-
 static void find_words(const struct report *r, enum forwarder_state state, const struct report_view *v,
                        const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
     *w = (struct words){.cause_len = SIZE_MAX};
@@ -241,8 +190,8 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         return;
     case FORWARDER_AHEAD:
         snprintf(w->reason, sizeof w->reason, "%s", r->database_words);
-        snprintf(w->resumes, sizeof w->resumes, "when an operator has decided: %spenstock rebase %s --position N --reason TEXT, N "
-                 "the last position that counts as sent; looked at again every 30 s", unless_by_setval(v), r->options->name);
+        words_ahead(w, r->options->name, strcmp(database_mode(v->database), "gaps") == 0,
+                    source_given_out_again(database_source(v->database)));
         return;
     case FORWARDER_DISCONNECTED:
         say_disconnected(r, v, sink, now_us, w);
@@ -251,9 +200,11 @@ static void find_words(const struct report *r, enum forwarder_state state, const
         words_blocked(w, r->options->sink_connection_name, sink);
         return;
     case FORWARDER_HELD:
-        if (r->unsavable)
+        if (r->locker)
+            say_locked(r, w);
+        else if (r->unsavable)
             say_unsavable(r, v, flow, w);
-        else if (event_is_held(v, flow))
+        else if (report_event_is_held(v, flow))
             say_held(r, v, flow, now_us, w);
         else
             say_gap(r, now_us, w);
@@ -349,104 +300,7 @@ static void say_news(struct report *r, enum forwarder_state state, const struct 
             same ? " " : " -> ", forwarder_state_name(state), len > 0 ? ": " : "", w->reason, goes_on, w->resumes, more);
 }
 
-/* The snapshot. --------------------------------------------------------- */
-
-static void fill_culprit(const struct report *r, struct forwarder_culprit *c, enum forwarder_state state,
-                         const struct report_view *v, const struct flow_view *flow) {
-    *c = (struct forwarder_culprit){0};
-    if (state != FORWARDER_HELD || r->unsavable)
-        return;
-    if (!event_is_held(v, flow)) {
-        culprit_fill(&r->waiting, c);
-        return;
-    }
-    const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
-    snprintf(c->kind, sizeof c->kind, "event");
-    c->position = e->position;
-    snprintf(c->event_id, sizeof c->event_id, "%.*s", SPAN_ARGS(event_core_value(e, EVENT_ID)));
-    snprintf(c->destination, sizeof c->destination, "%s", delivery_describe(v->delivery, flow->oldest_slot));
-    snprintf(c->words, sizeof c->words, "%s", delivery_reason(v->delivery, flow->oldest_slot));
-}
-
-static void fill_oldest(struct forwarder_stats *s, const struct report_view *v, const struct flow_view *flow) {
-    if (!s->source_connected && !flow->any_unsettled)
-        return; /* flow has forgotten what waited when the database went away; it waits on, and its lag grows (G8) */
-    s->any_unsettled = flow->any_unsettled;
-    s->oldest_position = 0;
-    s->oldest_recorded_wall_us = s->oldest_since_us = 0;
-    if (!flow->any_unsettled)
-        return;
-    const struct event *e = delivery_event(v->delivery, flow->oldest_slot);
-    s->oldest_position = e->position;
-    s->oldest_recorded_wall_us = e->recorded_us == INT64_MIN ? 0 : e->recorded_us;
-    s->oldest_since_us = flow->oldest_since_us;
-}
-
-/* Since when, for health: 0 while it is not so. */
-static void fill_since(int64_t *since_us, bool is_so, int64_t now_us) {
-    if (!is_so)
-        *since_us = 0;
-    else if (*since_us == 0)
-        *since_us = now_us;
-}
-
-static void fill_lease(struct forwarder_stats *s, const struct database *database, int64_t now_us) {
-    int64_t until_us = database_lease_until_us(database);
-    s->lease_held = database_connected(database);
-    snprintf(s->owner, sizeof s->owner, "%.*s", SPAN_ARGS(database_owner(database)));
-    s->lease_until_wall_us = until_us == INT64_MIN ? 0 : clock_wall_us() + until_us - now_us;
-}
-
-static void fill_gaps(struct forwarder_stats *s, const struct database *database) {
-    struct source_gaps gaps = {0};
-    s->by_gaps = database_connected(database) && source_gaps(database_source(database), &gaps);
-    if (!s->by_gaps)
-        return;
-    s->gaps_open = gaps.open;
-    s->gaps_dead = gaps.dead;
-    s->gaps_dropped = gaps.dropped;
-}
-
-static void fill(struct report *r, enum forwarder_state state, const struct report_view *v, const struct flow_view *flow,
-                 const struct sink_view *sink, int64_t now_us) {
-    struct forwarder_stats *s = &r->stats;
-    fill_culprit(r, &s->culprit, state, v, flow);
-    snprintf(s->mode, sizeof s->mode, "%s", database_mode(v->database));
-    s->source_connected = database_connected(v->database) || database_stands_by(v->database);
-    fill_lease(s, v->database, now_us);
-    fill_since(&s->source_lost_us, !s->source_connected, now_us);
-    s->source_silent_us = database_of(r, v, now_us) == STATE_DATABASE_SILENT ? database_busy_since_us(v->database) : 0;
-    fill_oldest(s, v, flow);
-    fill_since(&s->unsavable_since_us, r->unsavable, now_us);
-    s->read_position = v->read_position;
-    fill_gaps(s, v->database);
-    s->sink_connected = sink->connected;
-    if (!sink->blocked)
-        r->blocked_since_wall_us = 0;
-    else if (r->blocked_since_wall_us == 0)
-        r->blocked_since_wall_us = clock_wall_us();
-    s->blocked_since_wall_us = r->blocked_since_wall_us;
-    if (v->counts->checkpoint_writes != s->counts.checkpoint_writes)
-        s->checkpoint_saved_wall_us = clock_wall_us();
-    s->checkpoint_position = database_checkpoint_position(v->database);
-    s->epoch = database_epoch(v->database);
-    s->rows_wait = !flow->caught_up && !database_stands_by(v->database);
-    fill_since(&s->rows_wait_since_us, s->rows_wait, now_us);
-    if (flow->last_settled_us > s->last_settled_us)
-        s->last_settled_us = flow->last_settled_us;
-    if (v->counts->filtered != s->counts.filtered)
-        s->last_settled_us = now_us; /* a catch-up through rows that the selection passes over moves */
-    s->window_events = flow->events;
-    s->window_bytes = flow->bytes;
-    s->window_unsaved = flow->unsaved;
-    s->window_held = flow->held;
-    s->window_followers = flow->followers;
-    s->counts = *v->counts;
-    s->counts.reconnects_database = database_reconnects(v->database);
-    s->counts.reconnects_sink = sink->reconnects;
-    rate_note(&s->rate, s->counts.confirmed, now_us);
-    s->times = *v->times;
-}
+/* The turn. ------------------------------------------------------------- */
 
 static void publish(struct report *r) {
     pthread_mutex_lock(&r->lock);
@@ -461,26 +315,30 @@ void report_turn(struct report *r, const struct report_view *v, int64_t now_us) 
     delivery_view(v->delivery, &sink);
     if (now_us >= r->next_copy_us)
         look_at_gaps(r, v, now_us);
+    r->locker = database_blocker(v->database, now_us);
     struct state_facts facts = {
         .stop = v->stop,
-        .database = database_of(r, v, now_us),
+        .database = report_database_of(r, v, now_us),
         .sink = sink_of(r, &sink),
         .paused = v->paused,
+        .locked = r->locker,
         .unsavable = r->unsavable,
-        .oldest_held = event_is_held(v, &flow),
+        .oldest_held = report_event_is_held(v, &flow),
         .gap_waits = r->gap_waits,
         .unsettled = flow.any_unsettled,
         .caught_up = flow.caught_up,
     };
     enum forwarder_state state = state_of(&facts);
-    bool changed = state != r->stats.state;
+    struct report_hold hold = report_hold_of(r, state, v, &flow);
+    bool changed = state != r->stats.state || hold.what != r->hold.what || hold.number != r->hold.number;
+    r->hold = hold;
     if (!changed && now_us < r->next_copy_us)
         return;
     r->next_copy_us = now_us + COPY_INTERVAL_US;
 
     struct words words;
     find_words(r, state, v, &flow, &sink, now_us, &words);
-    fill(r, state, v, &flow, &sink, now_us);
+    report_fill(r, v, &flow, &sink, now_us);
     say_news(r, state, &words, now_us);
     if (changed) {
         r->stats.state = state;

@@ -42,6 +42,8 @@ enum forwarder_state state_of(const struct state_facts *facts) {
         return FORWARDER_STOPPED;
     if (facts->stop == STATE_STOPPING)
         return FORWARDER_STOPPING;
+    if (facts->locked)
+        return FORWARDER_HELD;
     enum forwarder_state state = by_database(facts->database);
     if (state != FORWARDER_STATE_COUNT)
         return state;

@@ -16,6 +16,7 @@ struct state_facts {
     enum state_database database;
     enum state_sink sink;
     bool paused;
+    bool locked;      /* somebody has the checkpoint's row, whatever else the database does */
     bool unsavable;   /* the checkpoint could not be saved when it was tried last */
     bool oldest_held; /* the first event not settled does not move, for a reason of its own */
     bool gap_waits;   /* for a transaction, long enough to be said */
@@ -23,7 +24,7 @@ struct state_facts {
     bool caught_up;
 };
 
-/* What an operator should look at first wins: stop, refused, ahead, database,
+/* What an operator should look at first wins: stop, locked, refused, ahead, database,
  * paused, sink, held, then what moves. */
 enum forwarder_state state_of(const struct state_facts *facts);
 

@@ -27,14 +27,22 @@ static int64_t nothing_settled_since_us(const struct forwarder_stats *s) {
     return s->last_settled_us > s->rows_wait_since_us ? s->last_settled_us : s->rows_wait_since_us;
 }
 
+bool forwarder_stats_lag_known(const struct forwarder_stats *s) {
+    return !s->blind || s->any_unsettled;
+}
+
 double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us) {
     int64_t lag_us = 0;
     if (s->any_unsettled)
         lag_us = now_us - s->oldest_since_us;
     if (s->rows_wait && s->rows_wait_since_us != 0 && now_us - nothing_settled_since_us(s) > lag_us)
         lag_us = now_us - nothing_settled_since_us(s); /* rows that were not even read wait at least so long */
+    if (s->row_seen && now_us - s->row_since_us > lag_us)
+        lag_us = now_us - s->row_since_us;
     if (s->source_silent_us != 0 && now_us - s->source_silent_us > lag_us)
         lag_us = now_us - s->source_silent_us; /* what waits there can't be seen: perhaps since then */
+    if (!s->source_connected && s->source_lost_us != 0 && now_us - s->source_lost_us > lag_us)
+        lag_us = now_us - s->source_lost_us;
     if (s->any_unsettled && s->oldest_recorded_wall_us != 0 && wall_us - s->oldest_recorded_wall_us > lag_us)
         lag_us = wall_us - s->oldest_recorded_wall_us;
     return lag_us > 0 ? (double)lag_us / (double)CLOCK_US_PER_S : 0;
@@ -56,7 +64,7 @@ static const char *why_unhealthy(const struct forwarder_stats *s, int64_t now_us
     if (s->state == FORWARDER_REFUSED)
         return "database or broker lack something that an operator must mend";
     if (s->state == FORWARDER_AHEAD)
-        return "the checkpoint lies beyond the table";
+        return "the checkpoint does not fit the table, and an operator must decide where to go on";
     if (waits_on_purpose(s->state))
         return NULL;
     if (s->any_unsettled && now_us - s->oldest_since_us > max_age_us)

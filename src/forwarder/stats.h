@@ -93,13 +93,17 @@ struct forwarder_stats {
     int64_t checkpoint_saved_wall_us;
     int64_t epoch;
     char owner[FORWARDER_NAME_MAX]; /* of the lease: this instance or another one; "": unknown */
+    char owner_place[32];           /* its place (base/instance.h); "": unknown */
     bool lease_held;                /* by this one */
     int64_t lease_until_wall_us;    /* 0: unknown */
 
     int64_t unsavable_since_us; /* the checkpoint can't be saved */
+    bool blind; /* what waits in the table can't be seen, nor could it be before */
     bool any_unsettled;
     bool rows_wait;             /* the last read was full: more are there */
     int64_t rows_wait_since_us; /* when rows_wait became true; 0: unknown */
+    bool row_seen;              /* the first of them, by a look: its position, and since when it waits: */
+    int64_t row_since_us;
     int64_t oldest_position;
     int64_t oldest_recorded_wall_us; /* 0: unknown */
     int64_t oldest_since_us;
@@ -116,6 +120,7 @@ struct forwarder_stats {
 
 /* Seconds that the oldest unsettled event has waited, at `now`; 0 if none. By
  * its recorded time, never less than since it was read: a skewed clock hides nothing. */
+bool forwarder_stats_lag_known(const struct forwarder_stats *s); /* 0 is nothing waits, and not that it can't be seen */
 double forwarder_stats_lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us);
 /* Confirmed events per second, over the last seconds. */
 double forwarder_stats_rate(const struct forwarder_stats *s, int64_t now_us);

@@ -70,6 +70,22 @@ static int add_position(struct columns *c, const struct table_column *column) {
     return r ? r : add_out(c, ROW_POSITION, ROW_FORM_INT8, SPAN_ABSENT, "q.p::int8");
 }
 
+static int add_recorded(struct columns *c, const struct table_column *column) {
+    int r = buf_addf(&c->recorded, "%.*s AS p, ", SPAN_ARGS(buf_span(&c->position)));
+    if (r == 0)
+        r = column && column->found ? columns_add_name(&c->recorded, "e.", column) : buf_addf(&c->recorded, "NULL::timestamptz");
+    return r ? r : buf_addf(&c->recorded, " AS t");
+}
+
+/* The age goes through epochs, which every type of a time has. One that lies in the future is none; nor is infinity. */
+int columns_add_look(const struct columns *c, struct span first, struct buf *b) {
+    return buf_addf(b,
+                    "SELECT %.*s, w.p::text, NULL::bool, CASE WHEN isfinite(w.t) THEN"
+                    " greatest(0, ((extract(epoch FROM clock_timestamp()) - extract(epoch FROM w.t)) * 1000000)::int8) END"
+                    " FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT u.p, u.t FROM (%.*s) AS u ORDER BY p LIMIT 1) AS w ON true",
+                    SPAN_ARGS(buf_span(&c->pid)), SPAN_ARGS(first));
+}
+
 /* A name may stand for several roles. */
 static bool is_new(const struct table *t, size_t i) {
     for (size_t k = 0; k < i; k++)
@@ -111,7 +127,7 @@ int columns_init(struct columns *c, const struct table *table, int64_t max_data_
     ASSERT(table_column(table, ROW_POSITION)->found);
     ASSERT(max_data_bytes > 0);
     *c = (struct columns){0};
-    struct buf *all[] = {&c->pid, &c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
+    struct buf *all[] = {&c->pid, &c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts, &c->recorded};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     int r = add_pid(c, table);
@@ -121,6 +137,8 @@ int columns_init(struct columns *c, const struct table *table, int64_t max_data_
         r = buf_addf(&c->from, " AS e");
     if (r == 0)
         r = add_position(c, table_column(table, ROW_POSITION));
+    if (r == 0)
+        r = add_recorded(c, table_column(table, ROW_RECORDED));
     for (size_t i = 0; r == 0 && i < table->count; i++) {
         const struct table_column *column = &table->columns[i];
         if (column->found && column->role != ROW_POSITION && column->role != TABLE_TRANSACTION_ID)
@@ -132,7 +150,7 @@ int columns_init(struct columns *c, const struct table *table, int64_t max_data_
 }
 
 void columns_done(struct columns *c) {
-    struct buf *all[] = {&c->pid, &c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts};
+    struct buf *all[] = {&c->pid, &c->from, &c->position, &c->stored, &c->names, &c->nulls, &c->out, &c->texts, &c->recorded};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
 }

@@ -20,6 +20,7 @@ struct columns {
     struct buf position; /* e."position" */
     struct buf stored;   /* e."position" AS p, e."id" AS c0, … */
     struct buf names;    /* p, c0, … */
+    struct buf recorded; /* e."position" AS p, e."recorded_at" AS t (NULL: no such column): for a look */
     struct buf nulls;    /* , NULL, NULL … */
     struct buf texts;    /* , q.c4::text AS t: data, converted once */
     struct buf out;      /* , q.p::int8, q.c1 …, q.t: of q with its texts */
@@ -32,6 +33,9 @@ struct columns {
  * size is in ROW_DATA_BYTES). 0; -ENOMEM; -EMSGSIZE. */
 int columns_init(struct columns *c, const struct table *table, int64_t max_data_bytes) MUST_CHECK;
 void columns_done(struct columns *c);
+
+/* Appends a look (mode.h) of which `first` is the FROM: the first row as `recorded` has it. */
+int columns_add_look(const struct columns *c, struct span first, struct buf *b) MUST_CHECK;
 
 /* Appends before and the quoted name of a column. */
 int columns_add_name(struct buf *b, const char *before, const struct table_column *column) MUST_CHECK;

@@ -1,4 +1,4 @@
-/* culprit: who keeps a gap open, and how many gaps there are; part of source.h */
+/* culprit: who keeps a gap open, how many gaps there are, and what waits unread; part of source.h */
 #ifndef PENSTOCK_SOURCE_CULPRIT_H
 #define PENSTOCK_SOURCE_CULPRIT_H
 
@@ -26,6 +26,14 @@ struct source_gaps {
     size_t open;      /* can still be filled */
     size_t dead;      /* proven that they can't, and looked at all the same for gaps.retention */
     uint64_t dropped; /* given up before, because there were too many */
+};
+
+/* The first row that can be seen behind the place that was read. */
+struct source_waiting {
+    bool any;
+    int64_t position;
+    bool recorded; /* when is known: */
+    int64_t age_us; /* at the look, by the database's clock; never below 0 */
 };
 
 #endif

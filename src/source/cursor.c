@@ -61,7 +61,7 @@ bool cursor_check_snapshot(struct span snapshot) {
 
 /* The members as they were written; kind is looked at when all are there. */
 struct members {
-    struct json_value v, mode, s, n, position, end, open, changes;
+    struct json_value v, mode, s, n, position, end, open, changes, table;
 };
 
 static struct json_value *member_place(struct members *m, const struct json_value *name) {
@@ -69,7 +69,8 @@ static struct json_value *member_place(struct members *m, const struct json_valu
         const char *name;
         struct json_value *place;
     } known[] = {{"v", &m->v},     {"mode", &m->mode}, {"s", &m->s},   {"n", &m->n},
-                 {"position", &m->position}, {"end", &m->end},   {"open", &m->open}, {"changes", &m->changes}};
+                 {"position", &m->position}, {"end", &m->end},   {"open", &m->open}, {"changes", &m->changes},
+                 {"table", &m->table}};
     for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
         if (span_is(name->text, known[i].name))
             return known[i].place;
@@ -112,7 +113,7 @@ static bool has(const struct json_value *v) {
 
 static const char *read_places(const struct members *m, struct cursor *ret_cursor) {
     struct cursor c = {.s = m->s.text};
-    if (has(&m->open) || has(&m->changes))
+    if (has(&m->open) || has(&m->changes) || has(&m->table))
         return "it has members of mode gaps";
     if (!is_snapshot(&m->s))
         return "its \"s\" is no snapshot";
@@ -193,6 +194,12 @@ void cursor_gaps_done(struct cursor_gaps *cursor) {
     ranges_done(&cursor->open);
 }
 
+static int print_origin(struct cursor_origin origin, struct buf *b) {
+    if (origin.sequence == 0)
+        return buf_addf(b, ", \"table\": \"%" PRIu32 "\"", origin.table);
+    return buf_addf(b, ", \"table\": \"%" PRIu32 "/%" PRIu32 "\"", origin.table, origin.sequence);
+}
+
 int cursor_print_gaps(const struct cursor_gaps *c, struct buf *b) {
     ASSERT(c->open.count <= CURSOR_OPEN_MAX);
     ASSERT(c->position != INT64_MIN || c->open.count == 0);
@@ -214,6 +221,8 @@ int cursor_print_gaps(const struct cursor_gaps *c, struct buf *b) {
         r = buf_add_char(b, ']');
     if (r == 0 && c->changes > 0)
         r = buf_addf(b, ", \"changes\": %" PRId64, c->changes);
+    if (r == 0 && c->origin.table != 0)
+        r = print_origin(c->origin, b);
     return r ? r : buf_add_char(b, '}');
 }
 
@@ -239,6 +248,28 @@ static int read_open(const struct json_value *open, struct cursor_gaps *c, const
     }
 }
 
+/* As an oid is printed; 0 is none. */
+static bool read_oid(const char **at, const char *end, uint32_t *ret_oid) {
+    uint32_t oid = 0;
+    const char *p = *at;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(oid, 10, &oid) || __builtin_add_overflow(oid, (uint32_t)(*p - '0'), &oid) || oid == 0)
+            return false;
+    }
+    *at = p;
+    *ret_oid = oid;
+    return oid != 0;
+}
+
+static bool read_origin(const struct json_value *table, struct cursor_origin *ret_origin) {
+    if (!has(table))
+        return true;
+    const char *at = table->text.data, *end = at + table->text.len;
+    if (table->kind != JSON_STRING || table->escaped || !read_oid(&at, end, &ret_origin->table))
+        return false;
+    return at == end || (read_char(&at, end, '/') && read_oid(&at, end, &ret_origin->sequence) && at == end);
+}
+
 static int read_gaps(const struct members *m, struct cursor_gaps *c, const char **ret_wrong) {
     bool nothing = has(&m->position) && m->position.kind == JSON_NULL;
     *ret_wrong = "it has members of mode snapshot";
@@ -246,6 +277,9 @@ static int read_gaps(const struct members *m, struct cursor_gaps *c, const char 
         return -EINVAL;
     *ret_wrong = "its \"changes\" is no count";
     if (has(&m->changes) && (!is_integer(&m->changes, &c->changes) || c->changes <= 0 || c->changes == INT64_MAX))
+        return -EINVAL;
+    *ret_wrong = "its \"table\" is none, like \"16402/16401\"";
+    if (!read_origin(&m->table, &c->origin))
         return -EINVAL;
     *ret_wrong = "its \"position\" is no integer";
     c->position = INT64_MIN;
@@ -272,6 +306,7 @@ int cursor_parse_gaps(struct span text, struct cursor_gaps *ret_cursor, struct e
 }
 
 bool cursor_equal_gaps(const struct cursor_gaps *a, const struct cursor_gaps *b) {
-    return a->position == b->position && a->changes == b->changes && a->open.count == b->open.count &&
+    return a->position == b->position && a->changes == b->changes && a->origin.table == b->origin.table &&
+           a->origin.sequence == b->origin.sequence && a->open.count == b->open.count &&
            (a->open.count == 0 || memcmp(a->open.items, b->open.items, a->open.count * sizeof *a->open.items) == 0);
 }

@@ -35,18 +35,26 @@ int cursor_parse(struct span text, struct cursor *ret_cursor, struct error *rete
 
 bool cursor_equal(const struct cursor *a, const struct cursor *b);
 
+/* What gave the positions out. Another sequence's file, and they may be given out again: TRUNCATE … RESTART IDENTITY
+ * and ALTER SEQUENCE make one, as does a sequence that is made anew. Without a sequence the table is all there is. */
+struct cursor_origin {
+    uint32_t table;    /* its oid; 0: not known (the cursor is of an earlier version) */
+    uint32_t sequence; /* relfilenode of the sequence that the position comes from; 0: there is none */
+};
+
 /* Of mode gaps. Everything up to `position` is done but what stands in `open`
  * (sorted, no two touch). position INT64_MIN: nothing has been read. `changes`:
  * how often what stands beside it in our table gap has changed; without it a save
  * that changes only that could not be told from none, and one that arrives late
  * would pass for the one before.
  *
- *   {"v": 1, "mode": "gaps", "position": 100, "open": ["5", "7-9"], "changes": 3}
- *   {"v": 1, "mode": "gaps", "position": null, "open": []} */
+ *   {"v": 1, "mode": "gaps", "position": 100, "open": ["5", "7-9"], "changes": 3, "table": "16402/16401"}
+ *   {"v": 1, "mode": "gaps", "position": null, "open": [], "table": "16402"} */
 struct cursor_gaps {
     int64_t position;
     struct ranges open; /* owned */
     int64_t changes;    /* 0: not printed */
+    struct cursor_origin origin;
 };
 
 #define CURSOR_OPEN_MAX 120000 /* ranges */

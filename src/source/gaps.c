@@ -109,6 +109,10 @@ int gaps_retain(struct gaps *g, struct range range, int64_t until_us) {
     return gap_set_add_stored(&g->set, range, until_us);
 }
 
+void gaps_rewrite(struct gaps *g) {
+    g->set.version++;
+}
+
 void gaps_drop(struct gaps *g, uint64_t count) {
     g->dropped += count;
 }
@@ -277,14 +281,10 @@ static int go_to(struct gaps *g, int64_t position, bool *ret_keep) {
     return r;
 }
 
-static bool holds(struct range range, int64_t position) {
-    return range.first <= position && position <= range.last;
-}
-
 static int fill_dead(struct gaps *g, int64_t position) {
     const struct gap_list *dead = &g->set.dead;
     for (size_t i = 0; i < g->turn_count; i++) {
-        if (!holds(dead->items[g->turn_at + i].range, position))
+        if (!range_holds(dead->items[g->turn_at + i].range, position))
             continue;
         int r = gap_set_fill_dead(&g->set, g->turn_at + i, position);
         g->turn_count -= r == 0;
@@ -294,7 +294,7 @@ static int fill_dead(struct gaps *g, int64_t position) {
     size_t at = dead->count;
     do
         ASSERT(at > 0);
-    while (!holds(dead->items[--at].range, position));
+    while (!range_holds(dead->items[--at].range, position));
     return gap_set_fill_dead(&g->set, at, position);
 }
 
@@ -450,7 +450,7 @@ int gaps_cursor(struct gaps *g, struct gaps_mark mark, struct cursor_gaps *ret_c
     int r = gap_set_open_at(&g->set, mark.version, &open);
     if (r)
         return r;
-    *ret_cursor = (struct cursor_gaps){mark.position, *open, g->changes + gap_set_changed(&g->set, mark.version)};
+    *ret_cursor = (struct cursor_gaps){mark.position, *open, g->changes + gap_set_changed(&g->set, mark.version), {0}};
     ASSERT(open->count == 0 || open->items[open->count - 1].last < mark.position);
     return 0;
 }

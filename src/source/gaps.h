@@ -16,9 +16,8 @@
  *   (c) in a later list none of these is left,
  *   (d) and a page that was asked for after that list doesn't show it either.
  *
- * Neither transaction ids nor clocks say anything about it. A position that was
- * drawn before the lock was taken is beyond this proof; for its sake a dead gap
- * is probed until a retention is over, and once more behind its end.
+ * Neither transaction ids nor clocks say anything about it. A position that was drawn before the lock was
+ * taken is beyond this proof; for its sake a dead gap is probed until a retention is over, and once more behind its end.
  *
  * Every page looks at all live gaps in the snapshot that the new rows come from,
  * so that causes come before their effects. Dead ones are looked at in turns.
@@ -73,9 +72,10 @@ struct gaps;
 int gaps_new(const struct gaps_options *options, struct gaps **ret_gaps) MUST_CHECK;
 void gaps_free(struct gaps *g);
 
-/* (Re)starts from a stored place; what was known is forgotten. Then gaps_retain
- * for each range of our table gap, by position. 0; -ENOMEM. */
+/* (Re)starts from a stored place and forgets what was known. Then gaps_retain for all of our table gap, by position. 0; -ENOMEM. */
 int gaps_open(struct gaps *g, const struct cursor_gaps *at, int64_t now_us) MUST_CHECK;
+/* The next read ends at another mark, so that the place is saved though nothing has moved. */
+void gaps_rewrite(struct gaps *g);
 /* So many that could not even be opened were proven dead before. */
 void gaps_drop(struct gaps *g, uint64_t count);
 /* What can't be (it overlaps an open gap or the one before, lies beyond the place) is left out. */
@@ -107,7 +107,7 @@ bool gaps_caught_up(const struct gaps *g);
 
 /* The place that has been reached. */
 struct gaps_mark gaps_mark(const struct gaps *g);
-/* Its cursor; `open` is borrowed until the next call. Not of one that was released. 0; -ENOMEM. */
+/* Its cursor without its origin; `open` is borrowed until the next call. Not of one that was released. 0; -ENOMEM. */
 int gaps_cursor(struct gaps *g, struct gaps_mark mark, struct cursor_gaps *ret_cursor) MUST_CHECK;
 /* What has to change in our table gap: gap_set_changes. When that and the cursor of the mark were saved: gaps_saved. */
 const struct gap_set *gaps_set(const struct gaps *g);

@@ -81,7 +81,10 @@ static enum mode_answer started(struct mode *m, int64_t now_us, struct error *re
 /* Reading. ------------------------------------------------------------------ */
 
 static void want(struct mode *m, uint32_t events, uint64_t bytes) {
-    gaps_want(of(m)->gaps, events, bytes);
+    struct gaps_mode *g = of(m);
+    if (m->rewrite)
+        gaps_rewrite(g->gaps);
+    gaps_want(g->gaps, events, bytes);
 }
 
 static int next(struct mode *m, int64_t now_us, struct error *reterr) {
@@ -99,6 +102,14 @@ static int next(struct mode *m, int64_t now_us, struct error *reterr) {
     if (r < 0)
         mode_failed(r, reterr);
     return r;
+}
+
+/* Before any of its rows: the positions still come from where they came from. What became of it the start tells. */
+static bool is_as_it_was(struct gaps_mode *g, struct error *reterr) {
+    if (span_is(pgconn_value(g->mode.tail, MODE_TEXT), g->start.facts_text))
+        return true;
+    error_set(reterr, ERROR_RETRY, "the table's sequence was altered, started anew or replaced: looking at the table again");
+    return false;
 }
 
 /* Of a page: does the table's sequence go forward? */
@@ -119,11 +130,12 @@ static enum mode_answer head(struct mode *m, struct error *reterr) {
     struct gaps_mode *g = of(m);
     switch (g->asked) {
     case GAPS_PAGE:
-        return page_head(g, reterr);
+        return is_as_it_was(g, reterr) ? page_head(g, reterr) : MODE_FAILED;
+    case GAPS_DEAD:
+        return is_as_it_was(g, reterr) ? MODE_GO_ON : MODE_FAILED;
     case GAPS_WHO:
         g->who_known = false;
         break;
-    case GAPS_DEAD:
     case GAPS_LIST:
         break;
     }
@@ -196,6 +208,13 @@ static bool caught_up(const struct mode *m) {
     return gaps_caught_up(of(m)->gaps);
 }
 
+static int look(struct mode *m, int64_t now_us, struct error *reterr) {
+    struct gaps_mode *g = of(m);
+    struct cursor_gaps at;
+    int r = gaps_cursor(g->gaps, gaps_mark(g->gaps), &at);
+    return r ? r : gaps_sql_send_look(&g->sql, m->tail, &at, now_us, reterr);
+}
+
 /* Places. ------------------------------------------------------------------- */
 
 static struct source_mark mark(const struct mode *m) {
@@ -208,8 +227,10 @@ static int print(struct mode *m, struct source_mark mark, struct buf *b) {
     struct error ignored;
     size_t start = b->len;
     int r = gaps_cursor(of(m)->gaps, (struct gaps_mark){mark.position, mark.target}, &cursor);
-    if (r == 0)
+    if (r == 0) {
+        cursor.origin = of(m)->start.at.origin;
         r = cursor_print_gaps(&cursor, b);
+    }
     if (r == 0)
         r = cursor_parse_gaps((struct span){b->data + start, b->len - start}, &again, &ignored);
     ASSERT(r <= 0);
@@ -262,6 +283,7 @@ static int changes(struct mode *m, struct source_mark mark, int64_t now_us, stru
 }
 
 static void saved(struct mode *m, struct source_mark mark) {
+    m->rewrite = false;
     gaps_saved(of(m)->gaps, mark.target);
 }
 
@@ -309,6 +331,7 @@ const struct mode_kind mode_gaps = {
     .end = end,
     .dropped = dropped,
     .caught_up = caught_up,
+    .look = look,
     .mark = mark,
     .print = print,
     .changes = changes,

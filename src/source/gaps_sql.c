@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/log.h"
 
@@ -10,22 +11,30 @@
 
 /* Opening. ------------------------------------------------------------------ */
 
-/* The sequence that the position comes from: owned, of the identity, or named in
- * the default. Reading it is a privilege of its own. */
+/* The sequence that the position comes from: owned by an identity, or named in the default.
+ * Reading it is a privilege of its own. */
 static const char sequence_sql[] =
-    "WITH seq AS (SELECT s.oid, format('%%I.%%I', n.nspname, s.relname) AS name"
+    "WITH seq AS (SELECT s.oid, s.relfilenode, format('%%I.%%I', n.nspname, s.relname) AS name,"
+    " q.seqincrement > 0 AND NOT q.seqcycle AND has_sequence_privilege(s.oid, 'SELECT') AS fit"
     " FROM pg_attribute a JOIN pg_depend d ON"
     " (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid"
     " AND d.refobjsubid = a.attnum AND d.deptype = 'i')"
     " OR (d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass"
     " AND d.objid = (SELECT f.oid FROM pg_attrdef f WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum))"
     " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.deptype = 'i' THEN d.objid ELSE d.refobjid END"
-    " JOIN pg_namespace n ON n.oid = s.relnamespace"
-    " JOIN pg_sequence q ON q.seqrelid = s.oid AND q.seqincrement > 0 AND NOT q.seqcycle"
-    " WHERE a.attrelid = %.*s::regclass AND a.attname = %.*s AND has_sequence_privilege(s.oid, 'SELECT') LIMIT 1)"
-    " SELECT pg_backend_pid(), NULL::text, EXISTS (SELECT FROM seq),"
-    " (SELECT pg_sequence_last_value(oid) FROM seq)"
-    " UNION ALL SELECT NULL, name, NULL, NULL FROM seq";
+    " JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid"
+    " WHERE a.attrelid = %.*s::regclass AND a.attname = %.*s ORDER BY s.oid LIMIT 1)"
+    " SELECT pg_backend_pid(), %.*s, EXISTS (SELECT FROM seq WHERE fit),"
+    " (SELECT pg_sequence_last_value(oid) FROM seq WHERE fit)"
+    " UNION ALL SELECT NULL, name, NULL, NULL FROM seq WHERE fit";
+
+/* Read with the snapshot that the rows come from: what the catalog's cache says may be of before. */
+static int add_facts(const struct gaps_sql *s, struct buf *b, const char *from, const char *sequence) {
+    return buf_addf(b, "concat_ws('/', '%.*s', coalesce((SELECT s.relfilenode FROM %s), 0), %s,"
+                    " coalesce((SELECT f.oid FROM pg_attrdef f JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum"
+                    " WHERE f.adrelid = %.*s::oid AND a.attname = %.*s), 0))",
+                    TEXT(s->of_table), from, sequence, TEXT(s->of_table), TEXT(s->of_position));
+}
 
 /* From the lowest row on; what lies below it is a gap without an end. */
 static const char visible_sql[] =
@@ -36,21 +45,30 @@ static const char visible_sql[] =
     " FROM (SELECT %.*s AS p, lag(%.*s) OVER (ORDER BY %.*s) AS before FROM %.*s WHERE %.*s <= $2) AS o"
     " WHERE before IS NULL OR before + 1 < p) AS g ORDER BY g.p DESC LIMIT $1)";
 
-static int quote_position(const struct table *table, struct buf *b) {
-    return pgconn_quote_literal(span_of(table_column(table, ROW_POSITION)->column), b);
-}
-
-static int make_start(struct gaps_sql *s, const struct table *table) {
-    CLEANUP(buf_done) struct buf position = BUF_INIT(4096);
+static int make_start(struct gaps_sql *s) {
+    CLEANUP(buf_done) struct buf facts = BUF_INIT(COLUMNS_SQL_MAX);
     const struct columns *c = &s->columns;
-    int r = quote_position(table, &position);
+    int r = add_facts(s, &facts, "seq s", "coalesce((SELECT oid FROM seq), 0)");
     if (r == 0)
-        r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(position));
+        r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(s->of_position), TEXT(facts));
     if (r == 0)
         r = buf_add_span(&s->start_now, buf_span(&s->start));
     return r ? r : buf_addf(&s->start_now, visible_sql, TEXT(c->position), TEXT(c->from), TEXT(c->position), TEXT(c->from),
                             TEXT(c->position), TEXT(c->position), TEXT(c->position), TEXT(c->position), TEXT(c->from),
                             TEXT(c->position));
+}
+
+bool gaps_sql_read_facts(struct span text, struct gaps_sql_facts *ret_facts) {
+    char copy[GAPS_SQL_FACTS_MAX];
+    struct gaps_sql_facts f;
+    if (span_absent(text) || text.len >= sizeof copy)
+        return false;
+    span_copy(copy, sizeof copy, text);
+    if (sscanf(copy, "%" SCNu32 "/%" SCNu32 "/%" SCNu32 "/%" SCNu32, &f.origin.table, &f.origin.sequence, &f.sequence,
+               &f.from) != 4)
+        return false;
+    *ret_facts = f;
+    return true;
 }
 
 /* Reading. ------------------------------------------------------------------ */
@@ -69,10 +87,20 @@ static int add_drawn(struct buf *b, struct span sequence) {
     return buf_addf(b, "true, (SELECT CASE WHEN is_called THEN last_value END FROM %.*s)", SPAN_ARGS(sequence));
 }
 
-static int begin_page(struct gaps_sql *s, struct span sequence, struct buf *b) {
-    const struct columns *c = &s->columns;
+static int add_head(struct gaps_sql *s, uint32_t oid, struct buf *b) {
+    char from[64], sequence[24];
+    snprintf(from, sizeof from, "pg_class s WHERE s.oid = %" PRIu32 "::oid", oid);
+    snprintf(sequence, sizeof sequence, "%" PRIu32, oid);
     buf_clear(b);
-    int r = buf_addf(b, "SELECT %.*s, NULL::text, ", TEXT(c->pid));
+    int r = buf_addf(b, "SELECT %.*s, ", TEXT(s->columns.pid));
+    if (r == 0)
+        r = add_facts(s, b, from, sequence);
+    return r ? r : buf_addf(b, ", ");
+}
+
+static int begin_page(struct gaps_sql *s, struct span sequence, uint32_t oid, struct buf *b) {
+    const struct columns *c = &s->columns;
+    int r = add_head(s, oid, b);
     if (r == 0)
         r = add_drawn(b, sequence);
     return r ? r : buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(c->nulls),
@@ -85,10 +113,10 @@ static int add_above(struct buf *b, const struct columns *c, const char *positio
 }
 
 /* $3 position, $4 limit. */
-static int make_page(struct gaps_sql *s, struct span sequence) {
+static int make_page(struct gaps_sql *s, struct span sequence, uint32_t oid) {
     struct buf *b = &s->page;
     const struct columns *c = &s->columns;
-    int r = begin_page(s, sequence, b);
+    int r = begin_page(s, sequence, oid, b);
     if (r == 0)
         r = buf_addf(b, "SELECT %.*s FROM (", TEXT(c->names));
     if (r == 0)
@@ -104,9 +132,9 @@ static int make_page(struct gaps_sql *s, struct span sequence) {
 
 #define SETTING(n) "(SELECT " PGCONN_SETTING(n) "::int8)"
 
-static int make_copy(struct gaps_sql *s, struct span sequence) {
+static int make_copy(struct gaps_sql *s, struct span sequence, uint32_t oid) {
     struct buf *b = &s->copy;
-    int r = begin_page(s, sequence, b);
+    int r = begin_page(s, sequence, oid, b);
     if (r == 0)
         r = add_above(b, &s->columns, SETTING(1), SETTING(2));
     if (r == 0)
@@ -114,21 +142,39 @@ static int make_copy(struct gaps_sql *s, struct span sequence) {
     return r ? r : buf_terminate(b);
 }
 
-int gaps_sql_make_page(struct gaps_sql *s, struct span sequence) {
-    int r = make_page(s, sequence);
-    return r == 0 && s->copies ? make_copy(s, sequence) : r;
-}
-
 /* $3 limit. */
-static int make_dead(struct gaps_sql *s) {
+static int make_dead(struct gaps_sql *s, uint32_t oid) {
     struct buf *b = &s->dead;
     const struct columns *c = &s->columns;
-    int r = buf_addf(b, "SELECT %.*s, NULL::text, NULL::bool, NULL::int8%.*s"
-                     " UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (SELECT %.*s FROM ",
-                     TEXT(c->pid), TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
+    int r = add_head(s, oid, b);
+    if (r == 0)
+        r = buf_addf(b, "NULL::bool, NULL::int8%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM"
+                     " (SELECT %.*s FROM ", TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
     if (r == 0)
         r = add_ranges(b, c, "$3");
-    return r ? r : buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q OFFSET 0) q");
+    if (r == 0)
+        r = buf_addf(b, " u ORDER BY p LIMIT $3 OFFSET 0) q OFFSET 0) q");
+    return r ? r : buf_terminate(b);
+}
+
+int gaps_sql_make_pages(struct gaps_sql *s, struct span sequence, uint32_t oid) {
+    int r = make_page(s, sequence, oid);
+    if (r == 0)
+        r = make_dead(s, oid);
+    return r == 0 && s->copies ? make_copy(s, sequence, oid) : r;
+}
+
+/* A row above $3, or one that has come into a gap. */
+static int make_look(struct gaps_sql *s) {
+    const struct columns *c = &s->columns;
+    CLEANUP(buf_done) struct buf first = BUF_INIT(COLUMNS_SQL_MAX);
+    int r = buf_addf(&first,
+                     "(SELECT %.*s FROM %.*s WHERE %.*s > $3 ORDER BY %.*s LIMIT 1) UNION ALL (SELECT r.* FROM unnest($1, $2)"
+                     " AS g(first, last) CROSS JOIN LATERAL (SELECT %.*s FROM %.*s WHERE %.*s >= g.first AND %.*s <= g.last"
+                     " ORDER BY %.*s LIMIT 1) r ORDER BY p LIMIT 1)",
+                     TEXT(c->recorded), TEXT(c->from), TEXT(c->position), TEXT(c->position), TEXT(c->recorded), TEXT(c->from),
+                     TEXT(c->position), TEXT(c->position), TEXT(c->position));
+    return r ? r : columns_add_look(c, buf_span(&first), &s->look);
 }
 
 /* An insert locks the table, its partition, or only the partition. Children count
@@ -171,11 +217,12 @@ static int make_who(struct gaps_sql *s) {
 int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_data_bytes) {
     ASSERT(table_column(table, ROW_POSITION)->found);
     *s = (struct gaps_sql){0};
-    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->look};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         *all[i] = BUF_INIT(COLUMNS_SQL_MAX);
     s->copies = !table->partitioned;
     s->table = BUF_INIT(16384);
+    s->of_table = s->of_position = BUF_INIT(4096);
     s->first = s->last = BUF_INIT(SOURCE_ARRAY_MAX);
     CLEANUP(buf_done) struct buf name = BUF_INIT(8192);
     int r = columns_init(&s->columns, table, max_data_bytes);
@@ -184,9 +231,13 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
     if (r == 0)
         r = pgconn_quote_literal(buf_span(&name), &s->table);
     if (r == 0)
-        r = make_start(s, table);
+        r = pgconn_quote_literal(span_of(table_column(table, ROW_POSITION)->column), &s->of_position);
     if (r == 0)
-        r = make_dead(s);
+        r = buf_addf(&s->of_table, "%" PRIu32, table->oid);
+    if (r == 0)
+        r = make_start(s);
+    if (r == 0)
+        r = make_look(s);
     if (r == 0)
         r = make_list(s);
     if (r == 0)
@@ -199,8 +250,8 @@ int gaps_sql_init(struct gaps_sql *s, const struct table *table, int64_t max_dat
 }
 
 void gaps_sql_done(struct gaps_sql *s) {
-    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->table, &s->first,
-                         &s->last};
+    struct buf *all[] = {&s->start, &s->start_now, &s->page, &s->dead, &s->list, &s->who, &s->copy, &s->look, &s->table,
+                         &s->of_table, &s->of_position, &s->first, &s->last};
     for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
         buf_done(all[i]);
     columns_done(&s->columns);
@@ -208,7 +259,7 @@ void gaps_sql_done(struct gaps_sql *s) {
 
 /* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
 int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) {
-    int r = gaps_sql_make_page(s, SPAN_ABSENT);
+    int r = gaps_sql_make_pages(s, SPAN_ABSENT, 0);
     if (r)
         return r;
     r = buf_addf(b,
@@ -249,6 +300,17 @@ static int copy_page(const struct gaps_sql *s, struct pgconn *tail, const struct
     char position[PARAM_NUMBER_SIZE], limit[PARAM_NUMBER_SIZE];
     struct span settings[] = {param_number(statement->position, position).value, param_number(statement->limit, limit).value};
     return pgconn_copy(tail, s->copy.data, settings, ARRAY_LENGTH(settings), now_us, reterr);
+}
+
+int gaps_sql_send_look(struct gaps_sql *s, struct pgconn *tail, const struct cursor_gaps *at, int64_t now_us,
+                       struct error *reterr) {
+    char position[PARAM_NUMBER_SIZE];
+    int r = write_arrays(s, &at->open);
+    if (r)
+        return r;
+    struct pgconn_param params[] = {{buf_span(&s->first), PARAM_INT8_ARRAY}, {buf_span(&s->last), PARAM_INT8_ARRAY},
+                                    param_number(at->position, position)};
+    return pgconn_send(tail, "look", s->look.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
 int gaps_sql_send(struct gaps_sql *s, struct pgconn *tail, const struct gaps_statement *statement, int64_t now_us,

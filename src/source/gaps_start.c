@@ -89,6 +89,7 @@ int gaps_start_open(struct gaps_start *s, struct span cursor, const struct sourc
     s->have_cursor = !span_absent(cursor);
     s->list = 0;
     s->proven_upto = INT64_MIN;
+    s->facts = (struct gaps_sql_facts){0};
     s->looks = 0;
     holders_forget(&s->holders);
     cursor_gaps_done(&s->at);
@@ -102,8 +103,16 @@ int gaps_start_open(struct gaps_start *s, struct span cursor, const struct sourc
 
 /* Rows. --------------------------------------------------------------------- */
 
-static enum mode_answer head(struct gaps_start *s) {
+/* What was proven of another sequence's positions says nothing. */
+static enum mode_answer head(struct gaps_start *s, struct error *reterr) {
     struct pgconn *tail = s->mode->tail;
+    struct cursor_origin before = s->facts.origin;
+    struct span facts = pgconn_value(tail, MODE_TEXT);
+    if (!gaps_sql_read_facts(facts, &s->facts))
+        return mode_misfit(reterr);
+    span_copy(s->facts_text, sizeof s->facts_text, facts);
+    if (before.table != s->facts.origin.table || before.sequence != s->facts.origin.sequence)
+        s->proven_upto = INT64_MIN;
     struct span drawn = pgconn_value(tail, MODE_NUMBER);
     s->mode->backend_pid = mode_int4(pgconn_value(tail, MODE_PID));
     s->readable = mode_bool(pgconn_value(tail, MODE_FLAG));
@@ -131,7 +140,7 @@ static enum mode_answer start_row(struct gaps_start *s, struct error *reterr) {
     struct pgconn *tail = s->mode->tail;
     struct span flag = pgconn_value(tail, MODE_FLAG);
     if (!span_absent(pgconn_value(tail, MODE_PID)))
-        return head(s);
+        return head(s, reterr);
     if (!span_absent(flag))
         return mode_bool(flag) ? place(s) : missing(s, reterr);
     buf_clear(&s->sequence);
@@ -185,8 +194,39 @@ static enum mode_answer rows_ahead(const struct gaps_start *s, struct error *ret
     return MODE_AHEAD;
 }
 
+static const char *what_changed(struct cursor_origin was, struct cursor_origin is) {
+    if (was.table != is.table)
+        return "the table was made anew, or another one put in its place";
+    if (was.sequence == 0)
+        return "the table's positions were given a sequence";
+    if (is.sequence == 0)
+        return "the table's positions come from no sequence any more";
+    return "the table's sequence was started anew, altered or replaced (TRUNCATE RESTART IDENTITY, ALTER SEQUENCE)";
+}
+
+static enum mode_answer given_out_again(struct gaps_start *s, struct error *reterr) {
+    error_set(reterr, ERROR_CONFIG,
+              "since the checkpoint was written, at position %" PRId64 ", %s: positions up to %" PRId64 " may have been given out "
+              "again, or will be; which of their rows were sent can't be known: say by penstock rebase where to go on",
+              s->at.position, what_changed(s->at.origin, s->facts.origin), s->at.position);
+    s->mode->given_out_again = true;
+    return MODE_AHEAD;
+}
+
+/* The same file of a sequence gives no position out twice (but by setval), whatever table it is put to. A cursor
+ * of an earlier version says nothing, nor does one that has reached nothing. */
+static bool is_of_this_table(const struct gaps_start *s) {
+    struct cursor_origin was = s->at.origin, is = s->facts.origin;
+    if (s->mode->options->take_over || was.table == 0 || s->at.position == INT64_MIN)
+        return true;
+    return was.sequence == is.sequence && (was.sequence != 0 || was.table == is.table);
+}
+
 /* What can't lie: the sequence, never which rows there are. */
-static enum mode_answer compare(const struct gaps_start *s, struct error *reterr) {
+static enum mode_answer compare(struct gaps_start *s, struct error *reterr) {
+    s->mode->given_out_again = false;
+    if (s->have_cursor && !is_of_this_table(s))
+        return given_out_again(s, reterr);
     if (s->readable && s->have_cursor && s->at.position > s->drawn)
         return stored_ahead(s, reterr);
     if (s->readable && s->highest > s->drawn)
@@ -237,7 +277,10 @@ static bool is_too_much(const struct gaps_start *s) {
 
 static enum mode_answer open_gaps(struct gaps_start *s, struct gaps *gaps, int64_t now_us, struct error *reterr) {
     struct span sequence = s->sequence.len ? buf_span(&s->sequence) : SPAN_ABSENT;
-    int r = gaps_sql_make_page(s->sql, sequence);
+    const struct cursor_origin was = s->at.origin, is = s->facts.origin;
+    s->mode->rewrite = s->have_cursor && (was.table != is.table || was.sequence != is.sequence);
+    s->at.origin = is;
+    int r = gaps_sql_make_pages(s->sql, sequence, s->facts.sequence);
     if (r == 0)
         r = gaps_open(gaps, &s->at, now_us);
     for (size_t i = 0; r == 0 && i < s->retained.count; i++) {

@@ -25,6 +25,8 @@ struct gaps_start {
     struct buf left; /* int64_t each: how long the retained ones are still probed */
 
     struct buf sequence; /* its name, quoted; empty: can't be read */
+    struct gaps_sql_facts facts;
+    char facts_text[GAPS_SQL_FACTS_MAX];
     bool readable;
     int64_t drawn;   /* highest position it has given out; INT64_MIN: none */
     int64_t highest; /* position of a row that is visible, wherever the start is */

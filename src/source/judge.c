@@ -232,8 +232,8 @@ void judge_sequence(struct judge *j, const struct judge_sequence *found) {
         judge_drawing(j, found, &w);
     else
         WARN(j, "column %s of %s does not default to the next value of a sequence: writers that draw a position before their "
-             "insert locks the table can't be told from none, only gaps.retention waits for them, and a table that was wound back "
-             "is not noticed; a transaction-id column is the cure: ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT "
+             "insert locks the table can't be told from none, only gaps.retention waits for them, and positions that are given out "
+             "again are not noticed; a transaction-id column is the cure: ALTER TABLE %s ADD COLUMN %s xid8 NOT NULL DEFAULT "
              "pg_current_xact_id(); %s %s (%s, %s);", w.position.data, w.table.data, w.table.data, w.xid.data, create_index(j),
              w.table.data, w.xid.data, w.position.data);
 }

@@ -16,7 +16,7 @@ enum mode_answer {
     MODE_ROW,   /* deliver mode.row */
     MODE_CUT,   /* the row no longer fits: the statement is to be ended */
     MODE_AGAIN, /* of started: another statement was sent, start is called for its rows */
-    MODE_AHEAD, /* the checkpoint lies beyond the server: *reterr */
+    MODE_AHEAD, /* the checkpoint lies beyond the server, or is of another table: *reterr */
     MODE_FAILED, /* *reterr */
     MODE_LOST,   /* the connection can't be gone on with: *reterr */
 };
@@ -26,6 +26,8 @@ struct mode {
     const struct mode_kind *kind;
     const struct source_options *options; /* borrowed, as is tail */
     struct pgconn *tail;
+    bool rewrite;    /* the cursor has to be saved: it said nothing, or another thing, of where its positions came from */
+    bool given_out_again; /* why MODE_AHEAD: positions below the checkpoint may be, or will be */
     int backend_pid; /* that answered the start; another one means a pooler between us */
     bool answered;   /* the head of the statement under way has come */
     struct row row;
@@ -55,6 +57,10 @@ struct mode_kind {
     enum mode_answer (*end)(struct mode *m, int64_t now_us, struct error *reterr);
     bool (*dropped)(struct mode *m, uint64_t *ret_target);
     bool (*caught_up)(const struct mode *m);
+
+    /* Sends the look at what lies behind the mode's place. Its answer is one row: pid; position as text (NULL: there
+     * is no row); -; its age in microseconds (NULL: unknown). 0; PGCONN_E_LOST; -ENOMEM. */
+    int (*look)(struct mode *m, int64_t now_us, struct error *reterr);
 
     struct source_mark (*mark)(const struct mode *m);
     int (*print)(struct mode *m, struct source_mark mark, struct buf *b);

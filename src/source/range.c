@@ -7,6 +7,10 @@
 
 #include "base/log.h"
 
+bool range_holds(struct range r, int64_t position) {
+    return r.first <= position && position <= r.last;
+}
+
 int range_print(struct range r, struct buf *b) {
     ASSERT(r.first <= r.last);
     if (r.first == INT64_MIN)

@@ -13,6 +13,8 @@ struct range {
 
 #define RANGE_TEXT_MAX 44 /* bytes */
 
+bool range_holds(struct range r, int64_t position);
+
 /* Appends "5", "7-9" or "<10". 0; -ENOMEM; -EMSGSIZE. */
 int range_print(struct range r, struct buf *b) MUST_CHECK;
 /* 0; -EINVAL: it is none. */

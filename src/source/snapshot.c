@@ -155,6 +155,27 @@ static int make_walk(struct buf *b, const struct pieces *p, const struct walk_pa
     return r ? r : end_page(b);
 }
 
+/* A row that can be seen, above $2, and that S did not see. Within a backlog everything below is done and the next one is
+ * near; without, what is done lies below xmax(S). */
+static int make_look(struct buf *b, const struct pieces *p, bool by_position) {
+    CLEANUP(buf_done) struct buf first = BUF_INIT(COLUMNS_SQL_MAX);
+    struct span xid = buf_span(&p->xid), position = buf_span(&p->c->position);
+    int r = buf_addf(&first,
+                     "(SELECT %.*s FROM %.*s WHERE %.*s >= (SELECT pg_snapshot_xmax($1)%s) AND %.*s > $2 ORDER BY ",
+                     TEXT(p->c->recorded), TEXT(p->c->from), SPAN_ARGS(xid), p->from_xid8, SPAN_ARGS(position));
+    if (r == 0 && !by_position)
+        r = buf_addf(&first, "%.*s, ", SPAN_ARGS(xid));
+    if (r == 0)
+        r = buf_addf(&first,
+                     "%.*s LIMIT 1) UNION ALL (SELECT r.* FROM (SELECT x%s AS x FROM pg_snapshot_xip($1) AS ran(x)"
+                     " EXCEPT SELECT x%s FROM pg_snapshot_xip(" NOW ") AS runs(x)) AS ended"
+                     " CROSS JOIN LATERAL (SELECT %.*s FROM %.*s WHERE (%.*s, %.*s) > (ended.x, $2)"
+                     " AND (%.*s, %.*s) <= (ended.x, " HIGHEST ") ORDER BY %.*s, %.*s LIMIT 1) r ORDER BY p LIMIT 1)",
+                     SPAN_ARGS(position), p->from_xid8, p->from_xid8, TEXT(p->c->recorded), TEXT(p->c->from), SPAN_ARGS(xid),
+                     SPAN_ARGS(position), SPAN_ARGS(xid), SPAN_ARGS(position), SPAN_ARGS(xid), SPAN_ARGS(position));
+    return r ? r : columns_add_look(p->c, buf_span(&first), b);
+}
+
 int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max_data_bytes) {
     ASSERT(table_column(table, ROW_POSITION)->found);
     ASSERT(table_column(table, TABLE_TRANSACTION_ID)->found);
@@ -163,7 +184,9 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
                                .first = BUF_INIT(COLUMNS_SQL_MAX),
                                .page = BUF_INIT(COLUMNS_SQL_MAX),
                                .walk = BUF_INIT(COLUMNS_SQL_MAX),
-                               .copy = BUF_INIT(COLUMNS_SQL_MAX)};
+                               .copy = BUF_INIT(COLUMNS_SQL_MAX),
+                               .look = BUF_INIT(COLUMNS_SQL_MAX),
+                               .look_within = BUF_INIT(COLUMNS_SQL_MAX)};
     struct pieces p = {.xid = BUF_INIT(COLUMNS_SQL_MAX), .filled = BUF_INIT(COLUMNS_SQL_MAX)};
     int r = columns_init(&s->columns, table, max_data_bytes);
     if (r == 0)
@@ -177,12 +200,16 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
     if (r == 0)
         r = make_page(s, &p);
     if (r == 0)
+        r = make_look(&s->look, &p, false);
+    if (r == 0)
+        r = make_look(&s->look_within, &p, true);
+    if (r == 0)
         r = make_walk(&s->walk, &p, &sent_params);
     if (r == 0 && !table->partitioned)
         r = make_walk(&s->copy, &p, &copy_params);
     buf_done(&p.xid);
     buf_done(&p.filled);
-    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk, &s->copy};
+    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk, &s->copy, &s->look, &s->look_within};
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(all); i++)
         r = buf_terminate(all[i]);
     if (r)
@@ -191,13 +218,10 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
 }
 
 void snapshot_done(struct snapshot_sql *s) {
+    struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk, &s->copy, &s->look, &s->look_within};
     columns_done(&s->columns);
-    buf_done(&s->start);
-    buf_done(&s->small);
-    buf_done(&s->first);
-    buf_done(&s->page);
-    buf_done(&s->walk);
-    buf_done(&s->copy);
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        buf_done(all[i]);
 }
 
 /* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
@@ -234,6 +258,15 @@ int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struc
                         struct error *reterr) {
     struct pgconn_param params[] = {snapshot_param(cursor_snapshot)};
     return pgconn_send(tail, NULL, s->start.data, params, ARRAY_LENGTH(params), true, now_us, reterr);
+}
+
+int snapshot_send_look(const struct snapshot_sql *s, struct pgconn *tail, const struct cursor *at, int64_t now_us,
+                       struct error *reterr) {
+    char position[PARAM_NUMBER_SIZE];
+    bool within = !span_absent(at->n);
+    struct pgconn_param params[] = {snapshot_param(at->s), param_number(within ? at->position : INT64_MIN, position)};
+    return pgconn_send(tail, within ? "look within" : "look", within ? s->look_within.data : s->look.data, params,
+                       ARRAY_LENGTH(params), true, now_us, reterr);
 }
 
 static int send_small(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *st, int64_t now_us,

@@ -16,6 +16,7 @@ struct snapshot_sql {
     struct buf small, first, page;
     struct buf walk; /* page when nothing ran in S */
     struct buf copy; /* walk to be copied, its parameters as settings; empty: not of this table */
+    struct buf look, look_within; /* $1 S, $2 position: in the order of the index, and by position within a backlog */
     struct columns columns; /* behind the head's */
 };
 
@@ -29,6 +30,9 @@ int snapshot_add_explain_sql(const struct snapshot_sql *s, struct buf *b) MUST_C
 
 int snapshot_send_start(const struct snapshot_sql *s, struct pgconn *tail, struct span cursor_snapshot, int64_t now_us,
                         struct error *reterr) MUST_CHECK;
+/* `at`: the place to look behind; n absent: not within a backlog. */
+int snapshot_send_look(const struct snapshot_sql *s, struct pgconn *tail, const struct cursor *at, int64_t now_us,
+                       struct error *reterr) MUST_CHECK;
 int snapshot_send(const struct snapshot_sql *s, struct pgconn *tail, const struct plan_statement *statement,
                   int64_t now_us, struct error *reterr) MUST_CHECK;
 

@@ -192,6 +192,14 @@ static bool caught_up(const struct mode *m) {
     return plan_caught_up(of(m)->plan);
 }
 
+static int look(struct mode *m, int64_t now_us, struct error *reterr) {
+    struct snapshot_mode *s = of(m);
+    struct cursor at;
+    int r = plan_cursor(s->plan, plan_mark(s->plan), &at);
+    ASSERT(r == 0); /* the place itself is never given up */
+    return snapshot_send_look(&s->sql, m->tail, &at, now_us, reterr);
+}
+
 /* Places. ------------------------------------------------------------------- */
 
 static struct source_mark mark(const struct mode *m) {
@@ -253,6 +261,7 @@ const struct mode_kind mode_snapshot = {
     .end = end,
     .dropped = dropped,
     .caught_up = caught_up,
+    .look = look,
     .mark = mark,
     .print = print,
     .changes = changes,

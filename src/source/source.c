@@ -16,6 +16,7 @@ enum state {
     STATE_FIT,      /* source_open may be called */
     STATE_STARTING, /* the start statement is out */
     STATE_OPEN,     /* source_want may be called */
+    STATE_LOOKING,  /* source_look's statement is out */
     STATE_READING,  /* a statement of the mode is out */
     STATE_DRAINED,  /* it has ended; its cancelling is still to be confirmed */
     STATE_ENDING,   /* the read has ended; the place is to be told */
@@ -42,6 +43,8 @@ struct source {
     enum cancel cancel;
     bool row_pending; /* source_row is valid, to be told */
     uint64_t dropped;
+    bool looked;
+    struct source_waiting waiting; /* if looked */
     struct source_mark told; /* the last place that the forwarder knows of */
 };
 
@@ -82,6 +85,7 @@ void source_free(struct source *s) {
 
 void source_reset(struct source *s) {
     s->state = STATE_CLOSED;
+    s->looked = false;
     s->cancel = CANCEL_NONE;
     s->row_pending = false;
 }
@@ -242,12 +246,10 @@ int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_u
 }
 
 /* The head of an answer says whose answer it is. */
-static enum mode_answer on_head(struct source *s, struct error *reterr) {
-    struct mode *m = s->mode;
-    m->answered = true;
+static enum mode_answer check_head(struct source *s, struct error *reterr) {
     int pid = mode_int4(pgconn_value(s->tail, MODE_PID));
-    if (pid == m->backend_pid)
-        return m->kind->head(m, reterr);
+    if (pid == s->mode->backend_pid)
+        return MODE_GO_ON;
     if (pid == 0) {
         error_set(reterr, ERROR_RETRY, "the event table is no longer what was looked at (dropped and made anew, or a column "
                   "of it changed or taken away): looking at it again");
@@ -256,6 +258,12 @@ static enum mode_answer on_head(struct source *s, struct error *reterr) {
     error_set(reterr, ERROR_RETRY, "another backend answers on this connection (a pooler in transaction mode?), and what "
               "happened between is not known: loading the checkpoint again");
     return MODE_LOST;
+}
+
+static enum mode_answer on_head(struct source *s, struct error *reterr) {
+    s->mode->answered = true;
+    enum mode_answer answer = check_head(s, reterr);
+    return answer == MODE_GO_ON ? s->mode->kind->head(s->mode, reterr) : answer;
 }
 
 static enum source_signal on_answer(struct source *s, struct error *reterr) {
@@ -340,6 +348,47 @@ static enum source_signal next_ending(struct source *s) {
     return SOURCE_DONE;
 }
 
+/* Looking. ------------------------------------------------------------------ */
+
+bool source_is_free(const struct source *s) {
+    return s->state == STATE_OPEN;
+}
+
+int source_look(struct source *s, int64_t now_us) {
+    ASSERT(s->state == STATE_OPEN);
+    struct error ignored;
+    s->looked = false;
+    s->state = STATE_LOOKING;
+    return s->mode->kind->look(s->mode, now_us, &ignored);
+}
+
+static enum mode_answer on_look(struct source *s, struct error *reterr) {
+    struct span position = pgconn_value(s->tail, MODE_TEXT), age = pgconn_value(s->tail, MODE_NUMBER);
+    bool any = !span_absent(position), recorded = !span_absent(age);
+    s->waiting = (struct source_waiting){any, any ? strtoll(position.data, NULL, 10) : 0, recorded, recorded ? mode_int8(age) : 0};
+    enum mode_answer answer = check_head(s, reterr);
+    s->looked = answer == MODE_GO_ON;
+    return answer;
+}
+
+/* One that is refused, as by a timeout, tells nothing; reading finds out whether that is serious. */
+static enum source_signal next_looking(struct source *s, struct error *reterr) {
+    int r;
+    while ((r = pgconn_fetch(s->tail, reterr)) == 0) {
+        enum source_signal signal = signal_of(on_look(s, reterr));
+        if (signal != SOURCE_NONE)
+            return signal;
+    }
+    if (r != PGCONN_E_DONE && r != PGCONN_E_FAILED)
+        return r == PGCONN_E_AGAIN ? SOURCE_NONE : SOURCE_LOST;
+    s->state = STATE_OPEN;
+    return SOURCE_LOOKED;
+}
+
+const struct source_waiting *source_waiting(const struct source *s) {
+    return s->looked ? &s->waiting : NULL;
+}
+
 enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr) {
     if (s->state == STATE_DRAINED && s->cancel == CANCEL_SENT && go_on(s, now_us, reterr) != 0)
         return SOURCE_LOST;
@@ -348,6 +397,8 @@ enum source_signal source_next(struct source *s, int64_t now_us, struct error *r
         return next_inspecting(s, now_us, reterr);
     case STATE_STARTING:
         return next_starting(s, now_us, reterr);
+    case STATE_LOOKING:
+        return next_looking(s, reterr);
     case STATE_READING: {
         enum source_signal signal = next_reading(s, now_us, reterr);
         return signal == SOURCE_NONE && s->state == STATE_ENDING ? next_ending(s) : signal;
@@ -386,6 +437,10 @@ struct source_mark source_opened_mark(const struct source *s) {
     return s->opened;
 }
 
+bool source_mark_counts(const struct source *s) {
+    return s->mode->rewrite;
+}
+
 bool source_caught_up(const struct source *s) {
     return s->mode && s->mode->kind->caught_up(s->mode);
 }
@@ -417,6 +472,10 @@ bool source_culprit(const struct source *s, int64_t now_us, struct source_culpri
 
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {
     return s->state >= STATE_OPEN && s->mode->kind->gaps(s->mode, ret_gaps);
+}
+
+bool source_given_out_again(const struct source *s) {
+    return s->mode && s->mode->given_out_again;
 }
 
 const char *source_note(const struct source *s) {

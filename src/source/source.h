@@ -9,8 +9,7 @@
 
 enum source_start { SOURCE_START_BEGINNING, SOURCE_START_NOW, SOURCE_START_POSITION };
 
-/* How the table is tailed. By default what the checkpoint says; a new forwarder
- * takes snapshot if the table has the transaction-id column, else gaps. */
+/* By default what the checkpoint says; a new forwarder takes snapshot if the table has the transaction-id column. */
 enum source_mode { SOURCE_MODE_DEFAULT, SOURCE_MODE_SNAPSHOT, SOURCE_MODE_GAPS };
 
 struct source_extension {
@@ -28,6 +27,7 @@ struct source_options {
     size_t extension_count;
     enum source_start start;
     int64_t start_position; /* first position that is wanted */
+    bool take_over; /* no key: an operator says that the cursor is of this table, whatever stands in it */
     int mode;               /* enum source_mode */
     int64_t gaps_retention_us; /* how long a gap that was proven dead is probed all the same */
     int64_t gaps_max;          /* gaps in memory */
@@ -37,11 +37,10 @@ struct source_options {
 void source_options_done(struct source_options *o);
 /* The default column name of a role ("streamid"); NULL: none. */
 const char *source_default_column(enum row_role role);
-/* Splits "schema.table" with SQL's quoting. 0; -EINVAL with *reterr; -ENOMEM. */
+/* "schema.table" with SQL's quoting. 0; -EINVAL with *reterr; -ENOMEM. */
 int source_check_table(struct span table, struct error *reterr) MUST_CHECK;
 
 struct source;
-
 /* Borrows all. The connection is the forwarder's: "tail". */
 int source_new(const struct source_options *options, struct pgconn *tail, struct source **ret_source) MUST_CHECK;
 void source_free(struct source *s);
@@ -68,11 +67,12 @@ enum source_signal {
     SOURCE_INSPECTED, /* the table is fit: source_open may be called; source_note says what to warn of */
     SOURCE_REFUSED,   /* it isn't: *reterr; source_note has every finding with its mend */
     SOURCE_OPENED,    /* ready for source_want; source_opened_mark is the place it starts from */
-    SOURCE_AHEAD,     /* the checkpoint lies beyond the server: *reterr */
+    SOURCE_AHEAD,     /* the checkpoint lies beyond the server, or is of another table: *reterr */
     SOURCE_ROW,       /* source_row, source_row_mark */
-    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark */
+    SOURCE_MARK,      /* the place moved without a row (end of page, empty page): source_row_mark, source_mark_counts */
     SOURCE_CANCEL,    /* cancel the backend source_cancel_pid through the other connection, then call source_cancelled */
     SOURCE_DONE,      /* the wanted read has ended; source_caught_up */
+    SOURCE_LOOKED,    /* source_waiting */
     SOURCE_DROPPED,   /* target source_dropped was given up */
     SOURCE_FAILED,    /* a statement was refused: *reterr; inspect again later */
     SOURCE_LOST,      /* the connection is gone: *reterr */
@@ -81,7 +81,7 @@ enum source_signal {
 /* Order of calls, after each connect: source_inspect … SOURCE_INSPECTED,
  * source_open … SOURCE_OPENED, then source_want … SOURCE_DONE again and again.
  * source_next until SOURCE_NONE after each poll. Serial; one want at a time. */
-/* `cursor`: of the checkpoint, as far as it is known; it says in which mode the table will be read. */
+/* `cursor`: of the checkpoint, as far as it is known; it says in which mode to read. */
 int source_inspect(struct source *s, struct span cursor, int64_t now_us) MUST_CHECK;
 
 /* `cursor` absent: a new forwarder; the start of the options is turned into a
@@ -95,39 +95,39 @@ int source_open(struct source *s, struct span cursor, const struct source_retain
 /* The demand: never more rows than `events`, nor bytes than `bytes` (but one row that alone is larger). */
 int source_want(struct source *s, uint32_t events, uint64_t bytes, int64_t now_us) MUST_CHECK;
 
-enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr);
+/* Is there a row behind the place, which stays? Serial with source_want; SOURCE_LOOKED follows. */
+int source_look(struct source *s, int64_t now_us) MUST_CHECK;
+bool source_is_free(const struct source *s); /* source_want and source_look may be called */
+const struct source_waiting *source_waiting(const struct source *s); /* by the last look; NULL: not known */
 
+enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr);
+bool source_given_out_again(const struct source *s); /* why SOURCE_AHEAD: table or sequence were made anew */
 const struct row *source_row(const struct source *s);
 struct source_mark source_row_mark(const struct source *s);
 struct source_mark source_opened_mark(const struct source *s);
+bool source_mark_counts(const struct source *s); /* it is to be saved, whether rows come or not */
 bool source_caught_up(const struct source *s);
 int source_cancel_pid(const struct source *s);
 void source_cancelled(struct source *s);
 uint64_t source_dropped(const struct source *s);
 
-/* The text of the checkpoint's cursor for that place. 0; SOURCE_E_GONE (its target
- * was dropped); -ENOMEM. Asserts that it parses back to the same. */
+/* The text of the cursor for that place. 0; SOURCE_E_GONE (its target was dropped); -ENOMEM. */
 #define SOURCE_E_GONE 2
 int source_print_cursor(const struct source *s, struct source_mark mark, struct buf *b) MUST_CHECK;
-/* What the save of that place has to change in our table gap; borrowed until the
- * next call. When it has been saved, and only then, source_saved. 0; -ENOMEM. */
+/* What its save changes in our table gap; borrowed until the next call. When it has been saved, source_saved. 0; -ENOMEM. */
 int source_changes(struct source *s, struct source_mark mark, int64_t now_us, struct source_changes *ret_changes) MUST_CHECK;
 void source_saved(struct source *s, struct source_mark mark);
-/* Targets below are needed no more. */
-void source_release(struct source *s, uint64_t oldest_target);
-/* The connection was closed: back to before source_inspect. */
-void source_reset(struct source *s);
+void source_release(struct source *s, uint64_t oldest_target); /* targets below are needed no more */
+void source_reset(struct source *s); /* the connection was closed: back to before source_inspect */
 
 /* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
 const char *source_note(const struct source *s);
-/* Is line number `line` (from 0) why it was refused? Else it is a warning. */
-bool source_note_refuses(const struct source *s, unsigned line);
+bool source_note_refuses(const struct source *s, unsigned line); /* is that line (from 0) why? else it is a warning */
 const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
-/* Identifier, start time and address of the server, spelled as checkpoint_server spells them. */
-const char *source_server(const struct source *s);
+const char *source_server(const struct source *s); /* as checkpoint_server spells it */
 
-/* Mode gaps only, while open; else false. Culprit: only once a gap has waited for some seconds. */
+/* Mode gaps only, while open. Culprit: only once a gap has waited for some seconds. */
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit);
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps);
 

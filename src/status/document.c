@@ -120,6 +120,8 @@ static json_t *checkpoint_part(const struct forwarder_stats *s) {
 
 /* To the millisecond. */
 static json_t *lag_seconds(const struct forwarder_stats *s, int64_t now_us, int64_t wall_us) {
+    if (!forwarder_stats_lag_known(s))
+        return json_null();
     int64_t lag_ms = (int64_t)(forwarder_stats_lag_seconds(s, now_us, wall_us) * 1000 + 0.5);
     return json_real((double)lag_ms / 1000);
 }
@@ -130,7 +132,7 @@ static json_t *lag_part(const struct forwarder_stats *s, int64_t now_us, int64_t
     if (s->rows_wait) /* what is read is known, what lies behind it is not */
         r |= put(o, "estimated", json_true());
     r |= put(o, "seconds", lag_seconds(s, now_us, wall_us));
-    r |= put(o, "oldest_position", s->any_unsettled ? position_or_null(s->oldest_position) : json_null());
+    r |= put(o, "oldest_position", s->any_unsettled || s->row_seen ? position_or_null(s->oldest_position) : json_null());
     return whole(o, r);
 }
 
@@ -173,6 +175,7 @@ static json_t *lease_part(const struct forwarder_stats *s) {
     json_t *o = json_object();
     int r = put(o, "held", json_boolean(s->lease_held));
     r |= put(o, "owner", text_or_null(s->owner));
+    r |= put(o, "place", text_or_null(s->owner_place));
     r |= put(o, "until", time_or_null(s->lease_until_wall_us));
     return whole(o, r);
 }
@@ -245,6 +248,8 @@ char *document_status(const struct document_daemon *d, const struct forwarder_st
     r |= put(o, "version", text(d->version));
     struct span instance = instance_brief(span_of(d->instance));
     r |= put(o, "instance", json_stringn(instance.data, instance.len));
+    struct span place = instance_place(span_of(d->instance));
+    r |= put(o, "place", span_absent(place) ? json_null() : json_stringn(place.data, place.len));
     r |= put(o, "started", time_or_null(d->started_wall_us));
     r |= put(o, "healthy", json_boolean(healthy));
     r |= put(o, "configuration", configuration_part(d));

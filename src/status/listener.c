@@ -109,6 +109,7 @@ static enum MHD_Result ask(struct listener *l, struct client *client, const char
     struct listener_request request = {
         .method = method,
         .path = path,
+        .has_query = MHD_get_connection_values(client->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0,
         .accept = MHD_lookup_connection_value(client->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT),
         .body = client->body,
         .body_len = client->body_len,

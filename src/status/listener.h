@@ -20,6 +20,7 @@
 /* A whole request; borrowed for the call. */
 struct listener_request {
     const char *method, *path; /* decoded, without the query */
+    bool has_query;
     const char *accept;        /* NULL: no such header */
     const char *body;
     size_t body_len;

@@ -134,6 +134,8 @@ static void put_healthy(struct writer *w, const char *name, const struct forward
 }
 
 static void put_lag(struct writer *w, const char *name, const struct forwarder_stats *s) {
+    if (!forwarder_stats_lag_known(s))
+        return;
     put_name(w, name, s);
     put(w, "} %.3f\n", forwarder_stats_lag_seconds(s, w->now_us, w->wall_us));
 }

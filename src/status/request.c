@@ -15,7 +15,8 @@ static const char under[] = "/forwarders/";
 static const struct verb {
     const char *name;
     enum mail_kind kind;
-} verbs[] = {{"pause", MAIL_PAUSE}, {"resume", MAIL_RESUME}, {"skip", MAIL_SKIP}};
+    bool positioned; /* takes a position */
+} verbs[] = {{"pause", MAIL_PAUSE, false}, {"resume", MAIL_RESUME, false}, {"skip", MAIL_SKIP, true}};
 
 static const struct verb *find_verb(const char *name) {
     for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
@@ -24,11 +25,11 @@ static const struct verb *find_verb(const char *name) {
     return NULL;
 }
 
-static const char *verb_name(enum mail_kind kind) {
-    for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
-        if (verbs[i].kind == kind)
-            return verbs[i].name;
-    return "?";
+static const struct verb *verb_of(enum mail_kind kind) {
+    size_t i = 0;
+    while (i + 1 < ARRAY_LENGTH(verbs) && verbs[i].kind != kind)
+        i++;
+    return &verbs[i];
 }
 
 bool request_is_command(const char *path) {
@@ -65,6 +66,21 @@ static bool copy_member(const json_t *root, const char *key, char *text, size_t 
     return true;
 }
 
+/* A key that is misspelt would be a reason that nobody reads. */
+static int refuse_unknown(json_t *root, const struct verb *verb, struct error *reterr) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value) {
+        bool known = strcmp(key, "who") == 0 || strcmp(key, "reason") == 0 || (verb->positioned && strcmp(key, "position") == 0);
+        if (known)
+            continue;
+        error_set(reterr, ERROR_CONFIG, "%.64s: %s takes %s and nothing else.", key, verb->name,
+                  verb->positioned ? "who, reason and position" : "who and reason");
+        return BAD_REQUEST;
+    }
+    return 0;
+}
+
 static int read_members(const json_t *root, struct request *r, char *who, size_t who_size, struct error *reterr) {
     struct mail_command *command = &r->mail.command;
     if (!copy_member(root, "who", who, who_size))
@@ -91,10 +107,15 @@ int request_read(const char *path, struct span body, pid_t pid, uid_t uid, struc
     int status = read_path(path, ret_request, reterr);
     if (status != 0)
         return status;
-    CLEANUP(decref) json_t *root = body.len > 0 ? json_loadb(body.data, body.len, JSON_REJECT_DUPLICATES, NULL) : json_object();
-    if (!json_is_object(root))
-        return refuse(reterr, BAD_REQUEST, "The body is no JSON object.");
-    status = read_members(root, ret_request, who, sizeof who, reterr);
+    json_error_t why = {.text = ""};
+    CLEANUP(decref) json_t *root = body.len > 0 ? json_loadb(body.data, body.len, JSON_REJECT_DUPLICATES, &why) : json_object();
+    if (!json_is_object(root)) {
+        error_set(reterr, ERROR_CONFIG, "The body is no JSON object%s%s; it may be empty.", why.text[0] ? ": " : "", why.text);
+        return BAD_REQUEST;
+    }
+    status = refuse_unknown(root, verb_of(ret_request->mail.kind), reterr);
+    if (status == 0)
+        status = read_members(root, ret_request, who, sizeof who, reterr);
     struct mail_command *command = &ret_request->mail.command;
     snprintf(command->who, sizeof command->who, "%s%s(uid %ld, pid %ld)", who, who[0] ? " " : "", (long)uid, (long)pid);
     return status;
@@ -102,7 +123,7 @@ int request_read(const char *path, struct span body, pid_t pid, uid_t uid, struc
 
 static char *done_document(const struct request *r, const struct forwarder_answer *answer) {
     CLEANUP(decref) json_t *root = json_pack("{s:s, s:s, s:b, s:s}", "forwarder", r->forwarder, "command",
-                                             verb_name(r->mail.kind), "done", true, "detail", answer->words);
+                                             verb_of(r->mail.kind)->name, "done", true, "detail", answer->words);
     return root ? json_dumps(root, JSON_INDENT(1)) : NULL;
 }
 

@@ -20,8 +20,8 @@ struct request {
 /* Is that the path of a command? */
 bool request_is_command(const char *path);
 
-/* POST /forwarders/NAME/pause, resume, skip. The body is a JSON object, or empty;
- * `who` (a name for people) is not believed but written beside pid and uid, which
+/* POST /forwarders/NAME/pause, resume, skip. The body is a JSON object of the keys that the
+ * command has and no others, or empty; `who` (a name for people) is not believed but written beside pid and uid, which
  * the kernel gave. 0; or an HTTP status (400, 404) with *reterr. */
 int request_read(const char *path, struct span body, pid_t pid, uid_t uid, struct request *ret_request,
                  struct error *reterr) MUST_CHECK;

@@ -100,6 +100,10 @@ static bool command(struct door *door, const struct listener_request *request, s
     struct error error;
     struct pending *p;
     struct span body = {request->body, request->body_len};
+    if (request->has_query) {
+        *ret_answer = answer_problem(400, "What belongs to a command stands in the body as JSON, not in the query.");
+        return true;
+    }
     int status = request_read(request->path, body, request->pid, request->uid, &r, &error);
     if (status != 0)
         *ret_answer = answer_problem((unsigned)status, error.text);

@@ -5,15 +5,17 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <libgen.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
-enum { SOCKET_MODE_MAX = 0660, SOCKET_BACKLOG = 64 };
+enum { SOCKET_MODE_MAX = 0660, SOCKET_BACKLOG = 64, LOCK_AGAIN_MS = 5 };
 
 static int refuse(int error, struct error *reterr, const char *path, const char *what) {
     error_set(reterr, ERROR_CONFIG, "status.socket %s: %s", path, what);
@@ -41,6 +43,17 @@ static int make_address(const char *path, struct sockaddr_un *ret_address, struc
     return 0;
 }
 
+/* Whoever opens a socket there has it for a moment only, but anybody may lock a directory: never for good. */
+static int wait_for_lock(int fd) {
+    int64_t deadline_us = clock_now_us() + SOCKET_LOCK_TIMEOUT_US;
+    int r = flock(fd, LOCK_EX | LOCK_NB);
+    while (r < 0 && (errno == EWOULDBLOCK || errno == EINTR) && clock_now_us() < deadline_us) {
+        poll(NULL, 0, LOCK_AGAIN_MS);
+        r = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    return r;
+}
+
 /* Two daemons that start at once could each take the other's fresh socket for
  * a stale one: the directory is locked from the look to the bind. */
 static int lock_directory(const char *path, int *ret_fd, struct error *reterr) {
@@ -52,8 +65,8 @@ static int lock_directory(const char *path, int *ret_fd, struct error *reterr) {
                       "its directory is missing; create it (the unit's RuntimeDirectory= does) or set another path");
     if (fd < 0)
         return fail(reterr, path, "can't open its directory");
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return fail(reterr, path, "another program is opening a socket in its directory right now; start again");
+    if (wait_for_lock(fd) < 0)
+        return fail(reterr, path, "another program has locked its directory and keeps it (lslocks shows which)");
     *ret_fd = fd;
     fd = -1;
     return 0;

@@ -2,6 +2,7 @@
 #ifndef PENSTOCK_STATUS_SOCKET_H
 #define PENSTOCK_STATUS_SOCKET_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/cleanup.h"
@@ -14,6 +15,9 @@ struct socket {
     ino_t inode;
 };
 
+/* How long another one, which opens a socket in the same directory, is waited for. */
+#define SOCKET_LOCK_TIMEOUT_US (3 * INT64_C(1000000))
+
 struct socket_options {
     const char *path;
     mode_t mode;       /* 0660 or narrower */
@@ -22,8 +26,9 @@ struct socket_options {
 
 /* Binds and listens; non-blocking, closed on exec. Mode and group stand before
  * anybody can connect. A file left by a dead process is replaced; one that is
- * answered is refused, as is whatever is no socket. Never waits (but for the
- * lookup of the group). 0 and *ret_fd is the caller's; negative errno with *reterr. */
+ * answered is refused, as is whatever is no socket. Waits for
+ * another one that opens a socket in the same directory (SOCKET_LOCK_TIMEOUT_US) and
+ * for the lookup of the group, for nothing else. 0 and *ret_fd is the caller's; negative errno with *reterr. */
 int socket_open(const struct socket_options *options, struct socket *ret_socket, int *ret_fd, struct error *reterr) MUST_CHECK;
 
 /* Removes the file if it is still the one that was bound. Idempotent; the fd is not touched. */

@@ -353,7 +353,7 @@ class Moved(Gaps):
         self.wait_saved(5)
         self.db.sql("TRUNCATE event RESTART IDENTITY")
         status = d.wait_state("ahead", seconds=20)
-        self.assertIn("it is at position 5, and the table's sequence has given out none above 0", status["reason"])
+        self.assertIn("since the checkpoint was written, at position 5, the table's sequence was started anew", status["reason"])
 
     def test_a_table_made_anew_is_looked_at_again(self):
         d = self.daemon_for()
@@ -364,7 +364,18 @@ class Moved(Gaps):
         self.db.sql("DROP TABLE event")
         self.db.create_event_table()
         self.db.sql("ALTER TABLE event DROP xid")
-        self.assertIn("beyond this table", d.wait_state("ahead", seconds=20)["reason"])
+        self.assertIn("the table was made anew", d.wait_state("ahead", seconds=20)["reason"])
+
+    def test_a_sequence_that_was_set_back_is_a_state_of_its_own(self):
+        d = self.daemon_for()
+        for i in range(1, 6):
+            self.insert(i)
+        self.receive(5)
+        self.wait_saved(5)
+        self.db.sql("SELECT setval('event_position_seq', 4)")
+        status = d.wait_state("ahead", seconds=20)
+        self.assertIn("it is at position 5, and the table's sequence has given out none above 4", status["reason"])
+        self.assertIn("setval", status["resumes"])
 
     def test_now_means_what_is_committed_from_now_on(self):
         connection, cursor = self.session()

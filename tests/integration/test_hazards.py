@@ -127,6 +127,13 @@ class Clusters(Hazard):
         self.assertEqual((before["position"], after["position"]), (30, 30))
 
     def test_pg_upgrade(self):
+        self.upgrade()
+
+    def test_pg_upgrade_in_mode_gaps(self):
+        self.db.sql("ALTER TABLE event DROP xid")
+        self.upgrade()
+
+    def upgrade(self):
         self.db.insert_many(30, streams=1)
         d = self.daemon()
         self.receive(30)
@@ -301,7 +308,79 @@ class Altered:
         d.wait_log("the event table is no longer what was looked at")
 
 
-class Tables(Altered, Hazard):
+# Positions that are given out a second time, as many as before and more, so that what the sequence has reached says
+# nothing. Rows that come with their commit: nobody sees the sequence in between.
+GIVEN_OUT_AGAIN = {
+    "truncated": "TRUNCATE event RESTART IDENTITY;",
+    "made anew": "ALTER TABLE event RENAME TO old; CREATE TABLE event (LIKE old INCLUDING ALL EXCLUDING DEFAULTS);"
+                 "DROP TABLE old; CREATE SEQUENCE event_position_seq OWNED BY event.position;"
+                 "ALTER TABLE event ALTER position SET DEFAULT nextval('event_position_seq');{xid}",
+    "restarted": "DELETE FROM event; ALTER SEQUENCE event_position_seq RESTART;",
+    "another sequence": "DELETE FROM event; CREATE SEQUENCE other;"
+                        "ALTER TABLE event ALTER position SET DEFAULT nextval('other');",
+}
+
+
+class Again:
+    """Whichever mode: no row that stands where another one stood is passed over (G1)."""
+
+    def give_out_again(self, how):
+        xid = "ALTER TABLE event ALTER xid SET DEFAULT pg_current_xact_id();" if self.mode == "snapshot" else ""
+        self.db.sql(GIVEN_OUT_AGAIN[how].format(xid=xid) +
+                    """INSERT INTO event (id, source, type, recorded_at)
+                    SELECT 'new ' || i, '/x', 'a.b', now() FROM generate_series(1, 100) s(i) ORDER BY i""")
+
+    def sent(self, count=80):
+        self.db.insert_many(count, streams=1)
+        d = self.daemon_for()
+        self.receive(count)
+        self.wait_saved(count)
+        return d
+
+    def while_it_runs(self, how):
+        d = self.sent()
+        d.wait_state("idle")
+        self.give_out_again(how)
+        self.all_arrive(d)
+
+    def while_it_is_stopped(self, how):
+        d = self.sent()
+        self.assertEqual(d.stop(), 0)
+        self.give_out_again(how)
+        self.all_arrive(d.start())
+
+    def test_truncated_while_it_runs(self):
+        self.while_it_runs("truncated")
+
+    def test_truncated_while_it_is_stopped(self):
+        self.while_it_is_stopped("truncated")
+
+    def test_made_anew_while_it_runs(self):
+        self.while_it_runs("made anew")
+
+    def test_made_anew_while_it_is_stopped(self):
+        self.while_it_is_stopped("made anew")
+
+    def test_restarted_while_it_runs(self):
+        self.while_it_runs("restarted")
+
+    def test_restarted_while_it_is_stopped(self):
+        self.while_it_is_stopped("restarted")
+
+    def test_another_sequence_while_it_runs(self):
+        self.while_it_runs("another sequence")
+
+    def test_another_sequence_while_it_is_stopped(self):
+        self.while_it_is_stopped("another sequence")
+
+
+class Tables(Altered, Again, Hazard):
+    mode = "snapshot"
+
+    def all_arrive(self, d):
+        self.assertEqual(self.receive_ids(100), [f"new {i}" for i in range(1, 101)])
+        d.wait_state("idle")
+
     def setUp(self):
         super().setUp()
         self.db.create_event_table()
@@ -428,13 +507,91 @@ class Tables(Altered, Hazard):
         d.wait_state("idle")
 
 
-class GapsTables(Altered, Hazard):
+class GapsTables(Altered, Again, Hazard):
     """The same for a table without a transaction-id column, where positions are all there is."""
+
+    mode = "gaps"
 
     def setUp(self):
         super().setUp()
         self.db.create_event_table()
         self.db.sql("ALTER TABLE event DROP xid")
+
+    def all_arrive(self, d):
+        """Which of them were sent can't be known: an operator says so, and nothing is sent before."""
+        f = d.wait_state("ahead", seconds=20)
+        self.assertIn("positions up to 80 may have been given out again", f["reason"])
+        self.assertIn("penstock rebase orders --position N", f["resumes"])
+        self.assertNotIn("setval", f["resumes"])
+        self.assert_queue_empty()
+        self.rebase(d, "--position", "0", "--reason", "they were")
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        self.assertEqual(self.receive_ids(100), [f"new {i}" for i in range(1, 101)])
+        d.wait_state("idle")
+        self.assertEqual(d.stop(), 0)
+        d.start().wait_state("idle")        # and it is known by what it is now
+        self.assert_queue_empty()
+
+    def goes_on(self, *statements):
+        d = self.sent()
+        self.db.insert_many(5, first=81, streams=1)
+        for statement in statements:
+            self.db.sql(statement)
+        self.db.insert_many(5, first=86, streams=1)
+        self.assertEqual(self.receive_ids(10), numbers(81, 90))
+        self.wait_saved(90)
+        self.assertEqual(d.stop(), 0)
+        for statement in statements:
+            self.db.sql(statement)
+        self.db.insert_many(5, first=91, streams=1)
+        d.start()
+        self.assertEqual(self.receive_ids(5), numbers(91, 95))
+        d.wait_state("idle")
+        self.assertNotIn("ahead", d.log())
+
+    def test_a_table_that_is_written_anew_goes_on(self):
+        self.goes_on("VACUUM FULL event", "CLUSTER event USING event_pkey", "REINDEX TABLE event")
+
+    def test_a_sequence_that_changes_its_owner_and_name_goes_on(self):
+        self.goes_on("ALTER SEQUENCE event_position_seq OWNED BY NONE", "ALTER SEQUENCE event_position_seq RENAME TO x",
+                     "GRANT SELECT ON x TO public", "ALTER SEQUENCE x RENAME TO event_position_seq",
+                     "ALTER SEQUENCE event_position_seq OWNED BY event.position")
+
+    def test_a_sequence_that_was_only_altered_goes_on_with_the_cursor_it_has(self):
+        """It looks like one that was started anew: an operator knows better."""
+        d = self.sent()
+        d.wait_state("idle")
+        self.db.sql("ALTER SEQUENCE event_position_seq CACHE 2")
+        self.db.insert_many(5, first=81, streams=1)
+        f = d.wait_state("ahead", seconds=20)
+        self.assertIn("penstock rebase orders --upgraded", f["resumes"])
+        self.rebase(d, "--upgraded", "--reason", "a cache, no more")
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        self.assertEqual(self.receive_ids(5), numbers(81, 85))
+        self.assert_queue_empty()
+
+    def test_a_cursor_of_an_earlier_version_learns_what_it_is_of(self):
+        """At once, before anything else is saved."""
+        d = self.sent()
+        self.assertEqual(d.stop(), 0)
+        self.db.sql("UPDATE penstock.checkpoint SET cursor = (cursor::jsonb - 'table')::text")
+        d.start()
+        wait_until(lambda: '"table"' in self.db.checkpoint()["cursor"])
+        d.wait_state("idle")
+        self.give_out_again("truncated")
+        self.all_arrive(d)
+
+    def test_without_a_sequence_the_table_itself_is_known(self):
+        self.db.sql("ALTER TABLE event ALTER position DROP DEFAULT")
+        self.db.sql("INSERT INTO event (position, id, type) SELECT i, i::text, 'a.b' FROM generate_series(1, 80) s(i)")
+        d = self.daemon_for()
+        self.receive(80)
+        self.wait_saved(80)
+        self.db.sql("""ALTER TABLE event RENAME TO old; CREATE TABLE event (LIKE old INCLUDING ALL);
+            INSERT INTO event (position, id, type) SELECT i, 'new ' || i, 'a.b' FROM generate_series(1, 100) s(i)""")
+        self.all_arrive(d)
 
     def test_a_truncated_table_whose_sequence_goes_on(self):
         self.db.insert_many(20, streams=1)

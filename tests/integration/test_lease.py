@@ -7,7 +7,7 @@ import threading
 import unittest
 
 from kafka_story import KafkaStory
-from penstock import Case, Penstockd, Proxy, main, stays, wait_until
+from penstock import Case, Penstockd, Proxy, main, penstock, stays, wait_until
 
 TAKEOVERS = int(os.environ.get("PENSTOCK_TEST_TAKEOVERS", "8"))
 
@@ -114,6 +114,39 @@ class OfTwo(Instances, Case):
         self.db.insert_many(50, first=51)
         self.assertEqual(sorted(map(int, self.receive_ids(50))), list(range(51, 101)))
         self.assert_queue_empty()           # a clean stop repeats nothing, for the other neither
+
+    def test_a_standby_shows_what_the_row_says_and_no_lag_that_it_cannot_see(self):
+        a = self.instance("a", "1s")
+        a.wait_state("idle")
+        b = self.instance("b", "1s")
+        b.wait_state("standby")
+        self.db.insert_many(30)
+        self.receive(30)
+        wait_until(lambda: b.status()["checkpoint"]["position"] == 30, 5, "the other one's place")
+        f = b.status()
+        self.assertEqual(f["checkpoint"]["epoch"], 1)
+        self.assertEqual(f["checkpoint"]["saved"][:16], a.status()["checkpoint"]["saved"][:16])
+        self.assertIsNone(f["lag"]["seconds"])
+        self.assertNotIn("penstock_lag_seconds{", b.get_text("/metrics")[2])
+        code, table, _ = penstock("-s", b.socket, "status")
+        self.assertEqual(code, 0)
+        self.assertRegex(table, r" 30 +[?] +[?] +0/s  another instance")
+        self.assertEqual(a.status()["lag"]["seconds"], 0)
+        self.assertIn("penstock_lag_seconds{", a.get_text("/metrics")[2])
+
+    def test_two_of_the_same_host_and_pid_are_told_apart(self):
+        """As in two containers: the host's name and pid 1 are the same, the place isn't."""
+        a = self.instance("a", "1h")
+        a.wait_state("idle")
+        host, pid, place, birth = self.owner().split(":")
+        b = self.instance("b", "1h")
+        f = b.wait_state("standby")
+        mine = b.get("/status")[1]
+        self.assertEqual(f["lease"]["place"], place)
+        self.assertNotEqual(mine["place"], place)
+        self.assertEqual(mine["instance"], f["lease"]["owner"])         # both are the first in their namespace
+        self.assertIn(f"{host}:{pid} in place {place} (this one is {host}:{pid} in place {mine['place']})", f["reason"])
+        self.assertIn(f"owner {host}:{pid}, place {place}", penstock("-s", b.socket, "status", "orders")[1])
 
     def test_after_a_kill_elsewhere_the_other_waits_for_the_lease(self):
         a = self.instance("a", "3s")

@@ -1,5 +1,6 @@
 """What operators command: pause, resume, skip. Written down first, done, and still true after kill -9."""
 
+import datetime
 import json
 import os
 import sys
@@ -181,6 +182,188 @@ class Pause(Operator):
         self.assertIn(d.wait(), (0, 1))
 
 
+class Waiting(Operator):
+    """What comes to a forwarder that reads nothing is seen all the same, and stays where it is."""
+
+    def waits_since(self, d, position, seconds, at_most=None):
+        """The lag is of that row's recorded time."""
+        f = wait_until(lambda: (lambda f: f and f["lag"]["oldest_position"] == position and f)(d.status()), 10, "the row is seen")
+        self.assertGreaterEqual(f["lag"]["seconds"], seconds)
+        self.assertLess(f["lag"]["seconds"], at_most or seconds + 60)
+        self.assertTrue(f["lag"]["estimated"])
+        return f
+
+    def paused(self, **keys):
+        d = self.daemon_for(**keys)
+        d.wait_state("idle")
+        self.done(d, "pause", "orders")
+        d.wait_state("paused")
+        return d
+
+    def insert_aged(self, id, age, **columns):
+        recorded = self.db.value("SELECT now() - %s::interval", age)
+        return self.db.insert(id=id, type="a.b", streamid="s", recorded_at=recorded, **columns)
+
+    def test_rows_that_come_to_a_paused_forwarder_are_lag_and_stay(self):
+        self.db.insert_many(5)
+        d = self.paused()
+        self.receive(5)
+        self.wait_saved(5)
+        stays(lambda: d.status()["lag"]["seconds"] == 0 and "estimated" not in d.status()["lag"], 1.5, "nothing waits")
+        before = self.db.checkpoint()["cursor"]
+        self.insert_aged("6", "1 h")
+        self.insert_aged("7", "1 min")
+        f = self.waits_since(d, 6, 3600)
+        self.assertEqual((f["state"], f["healthy"], f["window"]["events"]), ("paused", True, 0))
+        self.assertRegex(d.get_text("/metrics")[2], r"penstock_lag_seconds\{forwarder=\"orders\"\} 36\d\d")
+        self.assertRegex(self.command(d, "status")[1], r" 1 h 0 min +0[+] ")
+        self.assertEqual(self.db.checkpoint()["cursor"], before)
+        self.assertEqual(self.rabbitmq.count(self.queue), 0)
+        d.kill()
+        d.start()
+        d.wait_state("paused")
+        self.waits_since(d, 6, 3600)
+        self.done(d, "resume", "orders")
+        self.assertEqual(self.receive_ids(2), ["6", "7"])
+        wait_until(lambda: d.status()["lag"]["seconds"] == 0 and d.wait_state("idle"))
+        self.assertEqual(d.status()["counts"]["reconnects"], 0)
+
+    def test_a_restart_while_paused_on_an_empty_table_is_no_lag(self):
+        d = self.paused()
+        d.kill()
+        d.start()
+        d.wait_state("paused")
+        wait_until(lambda: d.status()["lag"]["seconds"] == 0, 10, "it is seen that nothing waits")
+        stays(lambda: d.status()["lag"]["seconds"] == 0, 1)
+
+    def test_paused_in_a_backlog_the_first_row_that_was_not_sent_counts(self):
+        for i in range(1, 41):
+            self.insert_aged(str(i), f"{100 - i} min")
+        d = self.daemon_for(window={"events": 4}, sink={"in_flight": 1})
+        d.wait_state("delivering", "idle")
+        self.receive(4)
+        self.done(d, "pause", "orders")
+        wait_until(lambda: d.status()["window"]["unsaved"] == 0)
+        d.kill()
+        d.start()
+        d.wait_state("paused")
+        next_one = self.db.checkpoint_position() + 1
+        if next_one <= 40:
+            self.waits_since(d, next_one, (100 - next_one) * 60)
+        self.done(d, "resume", "orders")
+        d.wait_state("idle")
+
+    def test_in_mode_gaps_a_late_row_counts_too(self):
+        self.db.sql("ALTER TABLE event DROP xid")
+        late = self.db.connect()
+        self.addCleanup(late.close)
+        self.insert_aged("1", "3 h")
+        cursor = late.cursor()
+        cursor.execute("INSERT INTO event (id, type, streamid, recorded_at) VALUES ('2', 'a.b', 's', now() - interval '2 h')")
+        self.insert_aged("3", "3 h")
+        d = self.daemon_for()
+        self.assertEqual(self.receive_ids(2), ["1", "3"])
+        self.wait_saved(3)
+        self.done(d, "pause", "orders")
+        d.wait_state("paused")
+        late.commit()
+        self.waits_since(d, 2, 7200)
+        self.insert_aged("4", "1 h")
+        self.done(d, "resume", "orders")
+        self.assertEqual(self.receive_ids(2), ["2", "4"])
+        d.wait_state("idle")
+
+    def test_without_a_recorded_time_it_has_waited_since_it_was_seen(self):
+        self.db.sql("""ALTER TABLE event DROP recorded_at, ALTER xid DROP DEFAULT, ALTER xid TYPE bigint USING xid::text::bigint,
+            ALTER xid SET DEFAULT pg_current_xact_id()::text::bigint""")
+        d = self.paused()
+        self.db.insert(id="1", type="a.b")
+        first = self.waits_since(d, 1, 0)
+        wait_until(lambda: d.status()["lag"]["seconds"] > first["lag"]["seconds"] + 1)
+
+    def test_a_recorded_time_that_is_none_and_one_to_come_hide_nothing(self):
+        d = self.paused()
+        self.db.insert(id="1", type="a.b", recorded_at="-infinity")
+        first = self.waits_since(d, 1, 0)
+        self.assertEqual(d.status()["counts"]["reconnects"], 0)
+        self.db.sql("UPDATE event SET recorded_at = now() + interval '1 h'")
+        wait_until(lambda: d.status()["lag"]["seconds"] > first["lag"]["seconds"] + 1)
+
+    def test_a_look_costs_a_statement_in_some_seconds(self):
+        d = self.paused()
+        self.insert_aged("1", "1 h")
+        self.waits_since(d, 1, 3600)
+        sql = "SELECT query_start FROM pg_stat_activity WHERE application_name LIKE %s"
+        tail = lambda: self.db.value(sql, "penstock/orders/tail")
+        began = tail()
+        stays(lambda: tail() - began < datetime.timedelta(seconds=1), 1.5, "looks once in some seconds")
+
+
+class Locked(Operator):
+    """Somebody has locked the checkpoint's row by hand."""
+
+    def lock(self, statement, application="psql"):
+        connection = self.db.connect()
+        self.addCleanup(connection.close)
+        cursor = connection.cursor()
+        cursor.execute("SELECT set_config('application_name', %s, false)", (application,))
+        connection.commit()
+        cursor.execute(statement)
+        cursor.execute("SELECT pg_backend_pid()")
+        return connection, cursor.fetchone()[0]
+
+    def held_by(self, d, pid, application="psql"):
+        def named():
+            f = d.status()
+            return f if f and f["state"] == "held" and (f["culprit"] or {}).get("pid") == pid else None
+        f = wait_until(named, 15, "it is said who has the lock")
+        self.assertIn(f"locked by pid {pid} ({application}, user ", f["reason"])
+        self.assertIn("penstock.checkpoint", f["reason"])
+        self.assertIn(f"when pid {pid} ends its transaction", f["resumes"])
+        self.assertEqual((f["culprit"]["application"], f["culprit"]["state"], f["culprit"]["position"]),
+                         (application, "idle in transaction", None))
+        return f
+
+    def daemon_of_lease(self, lease):
+        d = self.daemon(self.configuration(checkpoint={"create": True, "lease": lease}))
+        d.wait_state("idle")
+        return d
+
+    def test_who_has_locked_the_row_is_named_also_past_the_lease(self):
+        d = self.daemon_of_lease("4s")
+        connection, pid = self.lock("SELECT * FROM penstock.checkpoint FOR UPDATE")
+        self.held_by(d, pid)
+        wait_until(lambda: self.db.value("SELECT lease_until < now() FROM penstock.checkpoint"), 15)
+        stays(lambda: d.status()["state"] == "held", 3, "it is held by the lock, whatever is tried meanwhile")
+        self.held_by(d, pid)
+        self.db.insert_many(3)
+        connection.rollback()
+        self.assertEqual(self.receive_ids(3), ["1", "2", "3"])
+        d.wait_state("idle")
+        d.wait_log(r"held: .*locked by pid %d \(psql" % pid)
+        self.assertNotIn("another instance may be active", d.log())
+
+    def test_a_lock_on_the_whole_table_and_under_load(self):
+        d = self.daemon_of_lease("20s")
+        self.db.insert_many(2000)
+        connection, pid = self.lock("LOCK TABLE penstock.checkpoint IN ACCESS EXCLUSIVE MODE", "reindexer")
+        self.db.insert_many(2000, first=2001)
+        self.held_by(d, pid, "reindexer")
+        connection.rollback()
+        self.assertEqual(set(map(int, self.receive_ids(4000))), set(range(1, 4001)))
+        d.wait_state("idle")
+        self.assertIsNone(d.status()["culprit"])
+
+    def test_a_start_that_meets_it_names_it_too(self):
+        d = self.daemon_of_lease("1s")
+        d.stop()
+        connection, pid = self.lock("SELECT * FROM penstock.checkpoint FOR UPDATE")
+        d.start()
+        self.held_by(d, pid)
+        connection.rollback()
+        d.wait_state("idle")
+
+
 class Skip(Operator):
     def held(self, d, position=1):
         return wait_until(lambda: (lambda f: f and f["state"] == "held" and f["culprit"]["position"] == position and f)(d.status()),
@@ -213,6 +396,15 @@ class Skip(Operator):
         self.assertEqual((before["position"], before["id"]), (1, "bad"))
         self.assertIn("routing key", before["words"])
         d.wait_log(r"operator command skip 1 by .*: done: .*test data")
+
+    def test_the_next_one_that_is_held_is_held_since_then(self):
+        self.db.insert(id="bad", type="k" * 256, streamid="a")
+        self.db.insert(id="bad too", type="k" * 256, streamid="b")
+        d = self.daemon()
+        first = self.held(d)
+        stays(lambda: d.status()["since"] == first["since"], 0.5, "the same one, held since the same time")
+        self.done(d, *self.skip())
+        self.assertNotEqual(self.held(d, 2)["since"], first["since"])
 
     def test_kill_9_right_after_the_answer_leaves_it_skipped(self):
         d = self.daemon_with_poison()

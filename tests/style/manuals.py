@@ -104,7 +104,7 @@ def manuals_have_every_journal_field(tree):
 def manuals_have_every_request(tree):
     answer = tree.text("src/status/answer.c")
     existing = set(re.findall(r'^    \{"(/\w+)", get_\w+\}', answer, re.M)) | set(re.findall(r'under_status\[\] = "(/\w+/)"', answer))
-    existing |= {"/" + verb for verb in re.findall(r'\{"(\w+)", MAIL_\w+\}', tree.text("src/status/request.c"))}
+    existing |= {"/" + verb for verb in re.findall(r'\{"(\w+)", MAIL_\w+, \w+\}', tree.text("src/status/request.c"))}
     existing |= set(re.findall(r'under\[\] = "(/\w+/)"', tree.text("src/status/request.c")))
     named = {i for i in items(part(tree, DAEMON, "Ss", "Status socket"), "Sy ") if i.startswith("/")}
     yield from both_ways(DAEMON, "request", named, existing)

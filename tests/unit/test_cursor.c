@@ -147,6 +147,8 @@ static const char *const gaps_texts[] = {
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": null, \"open\": []}",
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": 100, \"open\": [\"5\", \"7-9\"]}",
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": 100, \"open\": [], \"changes\": 3}",
+    "{\"v\": 1, \"mode\": \"gaps\", \"position\": 100, \"open\": [], \"changes\": 3, \"table\": \"16402/16401\"}",
+    "{\"v\": 1, \"mode\": \"gaps\", \"position\": null, \"open\": [], \"table\": \"4294967295\"}",
     "{\"v\": 1, \"mode\": \"gaps\", \"position\": -3, \"open\": [\"<-10\", \"-8--5\"]}",
 };
 
@@ -185,6 +187,17 @@ START_TEST(what_is_no_place_in_gaps_is_refused_with_the_value) {
         "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"end\": 9}",
         "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"changes\": 0}",
         "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"changes\": \"1\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": 16402}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": null}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"0\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"012\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"4294967296\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"12/\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"12/0\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"12/13/14\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"/13\"}",
+        "{\"v\": 1, \"mode\": \"gaps\", \"position\": 9, \"open\": [], \"table\": \"12\", \"table\": \"12\"}",
     };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         struct cursor_gaps c;
@@ -193,6 +206,19 @@ START_TEST(what_is_no_place_in_gaps_is_refused_with_the_value) {
         ck_assert_int_eq(error.class, ERROR_CONFIG);
         ck_assert_msg(strstr(error.text, bad[i]), "%s", error.text);
     }
+}
+END_TEST
+
+START_TEST(two_places_in_gaps_are_equal_only_in_every_part) {
+    const struct cursor_gaps a = {.position = 9, .changes = 3, .origin = {12, 13}};
+    struct cursor_gaps other[] = {a, a, a, a};
+    ck_assert(cursor_equal_gaps(&a, &other[0]));
+    other[0].position = 8;
+    other[1].changes = 4;
+    other[2].origin.table = 14;
+    other[3].origin.sequence = 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(other); i++)
+        ck_assert(!cursor_equal_gaps(&a, &other[i]));
 }
 END_TEST
 
@@ -234,6 +260,7 @@ int main(void) {
     tcase_add_test(cases, a_long_foreign_value_is_cut_in_the_message);
     tcase_add_test(cases, a_place_in_gaps_is_printed_as_the_documentation_shows_it_and_read_back);
     tcase_add_test(cases, what_is_no_place_in_gaps_is_refused_with_the_value);
+    tcase_add_test(cases, two_places_in_gaps_are_equal_only_in_every_part);
     tcase_add_test(cases, a_place_in_gaps_is_none_of_mode_snapshot);
     tcase_add_test(cases, the_most_gaps_fit_the_text);
     suite_add_tcase(suite, cases);

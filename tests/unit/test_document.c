@@ -43,6 +43,7 @@ static struct forwarder_stats held_forwarder(void) {
         .checkpoint_saved_wall_us = wall - 250000,
         .epoch = 3,
         .owner = "host:42",
+        .owner_place = "1a2b3c4d",
         .lease_held = true,
         .any_unsettled = true,
         .rows_wait = true,
@@ -141,6 +142,7 @@ static const char *const golden_held = "{\n"
                                        " \"lease\": {\n"
                                        "  \"held\": true,\n"
                                        "  \"owner\": \"host:42\",\n"
+                                       "  \"place\": \"1a2b3c4d\",\n"
                                        "  \"until\": null\n"
                                        " }\n"
                                        "}\n";
@@ -223,6 +225,17 @@ START_TEST(lag_grows_by_the_reading_time) {
     struct forwarder_stats s = held_forwarder();
     CLEANUP(cleanup_free) char *text = document_forwarder(&daemon_facts, &s, now + 1500000, wall + 1500000);
     ck_assert_ptr_nonnull(strstr(text, "\"seconds\": 841.7,"));
+}
+END_TEST
+
+START_TEST(a_lag_that_cannot_be_seen_is_null_and_not_zero) {
+    struct forwarder_stats s = held_forwarder();
+    s.blind = true; /* what was read is known all the same */
+    CLEANUP(cleanup_free) char *known = document_forwarder(&daemon_facts, &s, now, wall);
+    ck_assert_ptr_nonnull(strstr(known, "\"seconds\": 840.2,"));
+    s.any_unsettled = false;
+    CLEANUP(cleanup_free) char *unknown = document_forwarder(&daemon_facts, &s, now, wall);
+    ck_assert_ptr_nonnull(strstr(unknown, "\"seconds\": null,"));
 }
 END_TEST
 
@@ -372,6 +385,7 @@ int main(void) {
     tcase_add_test(cases, what_is_unknown_is_null);
     tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_told);
     tcase_add_test(cases, lag_grows_by_the_reading_time);
+    tcase_add_test(cases, a_lag_that_cannot_be_seen_is_null_and_not_zero);
     tcase_add_test(cases, numbers_are_exact_integers);
     tcase_add_test(cases, words_that_are_no_utf8_come_out_as_utf8);
     tcase_add_test(cases, health_names_who_is_not_and_why);

@@ -22,7 +22,8 @@ static const char *const two_forwarders =
     "  \"window\": {\"events\": 3, \"bytes\": 2210, \"unsaved\": 7, \"held\": 2, \"followers\": 86, "
     "\"max_events\": 2000, \"max_bytes\": 16777216, "
     "\"max_unsaved\": 10000},"
-    "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"until\": "
+    "  \"counts\": {\"read\": 12, \"confirmed\": 9}, \"lease\": {\"held\": true, \"owner\": \"host:42\", \"place\": \"1a2b\", "
+    "\"until\": "
     "null}},"
     " {\"name\": \"b\\u00fccher\", \"state\": \"idle\", \"since\": \"2026-11-28T10:00:00Z\", \"healthy\": true, "
     "\"reason\": null,"
@@ -78,6 +79,19 @@ START_TEST(no_forwarders_are_the_titles_alone) {
 }
 END_TEST
 
+START_TEST(nothing_that_waits_is_not_what_cannot_be_seen) {
+    CLEANUP(cleanup_free)
+    char *text = show("[{\"name\": \"a\", \"lag\": {\"events\": 0, \"seconds\": 0.0, \"oldest_position\": null}},"
+                      " {\"name\": \"b\", \"lag\": {\"events\": 0, \"seconds\": null, \"oldest_position\": null}},"
+                      " {\"name\": \"c\", \"lag\": {\"events\": 0, \"seconds\": 75.0, \"oldest_position\": null}}]",
+                      false, false, 0);
+    ck_assert_str_eq(text, "FORWARDER  STATE  SINCE  POSITION    LAG  WAITING  RATE  REASON\n"
+                           "a          -          -         -      -        0     -  -\n"
+                           "b          -          -         -      ?        ?     -  -\n"
+                           "c          -          -         -  1 min        0     -  -\n");
+}
+END_TEST
+
 START_TEST(everything_about_one) {
     json_t *all = json_loads(two_forwarders, 0, NULL);
     CLEANUP(cleanup_free) char *first = json_dumps(json_array_get(all, 0), 0);
@@ -95,7 +109,7 @@ START_TEST(everything_about_one) {
                            "  window      3 of 2000 events, 2210 of 16777216 bytes, 7 of 10000 unsaved, 2 held, 86 behind "
                            "them\n"
                            "  counts      read 12, confirmed 9\n"
-                           "  lease       held, owner host:42\n");
+                           "  lease       held, owner host:42, place 1a2b\n");
 }
 END_TEST
 
@@ -172,6 +186,7 @@ int main(void) {
     tcase_add_test(cases, a_refused_reload_is_said_with_its_age);
     tcase_add_test(cases, no_forwarders_are_the_titles_alone);
     tcase_add_test(cases, everything_about_one);
+    tcase_add_test(cases, nothing_that_waits_is_not_what_cannot_be_seen);
     tcase_add_test(cases, a_transaction_that_keeps_a_gap_open_is_shown);
     tcase_add_test(cases, a_line_is_cut_at_the_edge_of_the_terminal);
     tcase_add_test(cases, a_terminal_without_room_is_survived);

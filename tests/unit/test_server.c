@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <systemd/sd-event.h>
 
 #include "base/buf.h"
@@ -242,6 +245,43 @@ START_TEST(a_command_that_makes_no_sense_reaches_nobody) {
     expect(POST("/forwarders/order-status/skip", "15\r\n\r\n{\"position\": 1}"), 400, PROBLEM);
     expect(GET("/forwarders/order-status/pause"), 405, "Allow: POST\r\n");
     ck_assert_uint_eq(commands, 0);
+}
+END_TEST
+
+/* A key that was misspelt is a reason that nobody will ever read, or a person that the journal doesn't name. */
+START_TEST(a_body_with_anything_unknown_is_refused_and_what_is_allowed_is_said) {
+    static const struct {
+        const char *path, *body, *words;
+    } bodies[] = {
+        {"pause", "{\"raeson\": \"x\"}", "raeson: pause takes who and reason"},
+        {"resume", "{\"position\": 7}", "position: resume takes who and reason"},
+        {"pause", "{\"who\": \"a\", \"\": 1}", "takes who and reason"},
+        {"skip", "{\"position\": 7, \"reason\": \"x\", \"postion\": 8}", "postion: skip takes who, reason and position"},
+        {"skip", "{\"position\": \"7\", \"reason\": \"x\"}", "position: the number"},
+        {"skip", "{\"position\": 7.5, \"reason\": \"x\"}", "position: the number"},
+        {"skip", "{\"position\": 99999999999999999999, \"reason\": \"x\"}", "no JSON object"},
+        {"skip", "{\"position\": 7, \"reason\": \"\"}", "reason: a text is needed"},
+        {"pause", "{\"reason\": null}", "reason: a text"},
+        {"pause", "{\"who\": {}}", "who: a text"},
+        {"pause", "{\"who\": \"a\", \"who\": \"b\"}", "duplicate"},
+        {"pause", "{} {}", "no JSON object"},
+        {"pause", "{\"who\": \"a\"}x", "no JSON object"},
+        {"pause", "who=alice", "no JSON object"},
+    };
+    started();
+    for (size_t i = 0; i < ARRAY_LENGTH(bodies); i++) {
+        char request[512];
+        snprintf(request, sizeof request, "POST /forwarders/order-status/%s HTTP/1.0\r\nContent-Length: %zu\r\n\r\n%s",
+                 bodies[i].path, strlen(bodies[i].body), bodies[i].body);
+        CLEANUP(buf_done) struct buf b = BUF_INIT(REPLY_MAX_BYTES);
+        ask(request, &b);
+        ck_assert_msg(strncmp(b.data, "HTTP/1.1 400 ", 13) == 0, "%s: %s", bodies[i].body, b.data);
+        ck_assert_msg(strstr(b.data, PROBLEM) != NULL, "%s", b.data);
+        ck_assert_msg(strstr(b.data, bodies[i].words) != NULL, "%s: %s", bodies[i].body, b.data);
+    }
+    expect(POST("/forwarders/order-status/pause?reason=x", "0\r\n\r\n"), 400, PROBLEM);
+    ck_assert_uint_eq(commands, 0);
+    expect(POST("/forwarders/order-status/pause", "0\r\n\r\n"), 200, JSON);
 }
 END_TEST
 
@@ -557,6 +597,36 @@ START_TEST(a_missing_directory_is_named) {
 }
 END_TEST
 
+static int locked_directory(void) {
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+    return fd;
+}
+
+/* Two daemons that start at once: each holds the directory for a moment. */
+START_TEST(a_directory_that_another_one_has_locked_is_waited_for) {
+    int fd = locked_directory();
+    pid_t other = fork();
+    if (other == 0) { /* shares the lock, and keeps it for a moment longer */
+        poll(NULL, 0, 100);
+        _exit(0);
+    }
+    close(fd);
+    started();
+    expect(GET("/status"), 200, JSON);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
+START_TEST(a_directory_that_stays_locked_is_refused_in_the_end) {
+    CLEANUP(cleanup_close) int fd = locked_directory();
+    int64_t began_us = clock_now_us();
+    refused(EWOULDBLOCK, "has locked its directory");
+    ck_assert_int_ge(clock_now_us() - began_us, SOCKET_LOCK_TIMEOUT_US);
+}
+END_TEST
+
 START_TEST(a_path_that_is_too_long_is_refused) {
     char long_path[200];
     memset(long_path, 'x', sizeof long_path - 1);
@@ -719,6 +789,7 @@ int main(void) {
     tcase_add_test(cases, what_there_is_not_is_a_problem);
     tcase_add_test(cases, a_command_reaches_its_forwarder_and_its_answer_comes_back);
     tcase_add_test(cases, a_command_that_makes_no_sense_reaches_nobody);
+    tcase_add_test(cases, a_body_with_anything_unknown_is_refused_and_what_is_allowed_is_said);
     tcase_add_test(cases, a_forwarder_that_says_nothing_holds_up_its_command_alone);
     tcase_add_test(cases, whoever_goes_before_the_answer_leaves_nothing_behind);
     tcase_add_test(cases, a_stop_answers_whoever_waits);
@@ -737,6 +808,8 @@ int main(void) {
     tcase_add_test(cases, a_socket_whose_backlog_is_full_is_live);
     tcase_add_test(cases, a_file_that_is_no_socket_is_refused_and_stays);
     tcase_add_test(cases, a_missing_directory_is_named);
+    tcase_add_test(cases, a_directory_that_another_one_has_locked_is_waited_for);
+    tcase_add_test(cases, a_directory_that_stays_locked_is_refused_in_the_end);
     tcase_add_test(cases, a_path_that_is_too_long_is_refused);
     tcase_add_test(cases, the_socket_can_be_for_its_owner_alone);
     tcase_add_test(cases, a_group_that_there_is_not_is_named);

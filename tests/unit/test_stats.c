@@ -72,6 +72,18 @@ START_TEST(nothing_unsettled_is_no_lag) {
 }
 END_TEST
 
+/* What waits there can't be seen: perhaps since then. */
+START_TEST(lag_grows_while_the_database_is_away) {
+    struct forwarder_stats s = {.source_lost_us = now - 30 * SECOND};
+    ck_assert_double_eq(forwarder_stats_lag_seconds(&s, now, wall), 30);
+    ck_assert(forwarder_stats_lag_known(&s));
+    s.blind = true; /* nor could it be seen before */
+    ck_assert(!forwarder_stats_lag_known(&s));
+    s.any_unsettled = true;
+    ck_assert(forwarder_stats_lag_known(&s));
+}
+END_TEST
+
 START_TEST(an_event_that_waits_too_long_is_red) {
     struct forwarder_stats s = {.state = FORWARDER_HELD, .source_connected = true, .any_unsettled = true};
     s.oldest_since_us = now - max_age;
@@ -158,6 +170,7 @@ int main(void) {
     tcase_add_test(cases, lag_grows_while_nothing_moves);
     tcase_add_test(cases, a_recorded_time_in_the_future_hides_no_lag);
     tcase_add_test(cases, nothing_unsettled_is_no_lag);
+    tcase_add_test(cases, lag_grows_while_the_database_is_away);
     tcase_add_test(cases, an_event_that_waits_too_long_is_red);
     tcase_add_test(cases, a_catch_up_that_moves_is_healthy);
     tcase_add_test(cases, rows_that_wait_while_nothing_settles_are_red);

@@ -42,6 +42,18 @@ static struct flow_view held(enum flow_hold hold) {
         .any_unsettled = true, .oldest_hold = hold, .oldest_retry_us = 3500000, .held = 3, .followers = 46};
 }
 
+START_TEST(another_instance_of_the_same_host_and_pid_is_told_apart) {
+    static const struct span one = SPAN_LITERAL("vm:1:1a2b3c4d:77"), other = SPAN_LITERAL("vm:1:5e6f7a8b:78");
+    struct error error = {0};
+    words_another(&error, one, other);
+    ck_assert_str_eq(error.text, "another instance is active: vm:1 in place 1a2b3c4d (this one is vm:1 in place 5e6f7a8b)");
+    words_another(&error, one, SPAN_LITERAL("vm:2:1a2b3c4d:77"));
+    ck_assert_str_eq(error.text, "another instance is active: vm:1");
+    words_another(&error, SPAN_LITERAL("somebody"), one);
+    ck_assert_str_eq(error.text, "another instance is active: somebody");
+}
+END_TEST
+
 START_TEST(numbers_that_change_while_the_reason_stands_are_not_in_it) {
     struct flow_view flow = held(FLOW_HOLD_RETRY);
     words_held(&w, "orders", 1039, SPAN_LITERAL("e-1"), "NO_ROUTE", &flow, 1500000);
@@ -87,6 +99,7 @@ int main(void) {
     tcase_add_test(cases, a_blocked_forwarder_speaks_the_words_of_its_kind_of_sink);
     tcase_add_test(cases, an_instance_that_the_broker_keeps_out_says_what_it_waits_for);
     tcase_add_test(cases, numbers_that_change_while_the_reason_stands_are_not_in_it);
+    tcase_add_test(cases, another_instance_of_the_same_host_and_pid_is_told_apart);
     tcase_add_test(cases, what_an_operator_must_mend_says_so);
     tcase_add_test(cases, a_standstill_says_what_is_full);
     tcase_add_test(cases, an_attempt_is_in_so_many_seconds_or_at_once);
