@@ -295,6 +295,8 @@ static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit 
     struct gaps_mode *g = of(m);
     struct gaps_wait wait;
     struct gaps_view view;
+    if (gaps_start_waits(&g->start, ret_culprit))
+        return true;
     if (!gaps_waits(g->gaps, now_us, &wait))
         return false;
     gaps_view(g->gaps, &view);
@@ -304,6 +306,7 @@ static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit 
     ret_culprit->last = wait.range.last;
     ret_culprit->gaps = wait.count;
     ret_culprit->since_us = wait.since_us;
+    ret_culprit->holders = wait.holders;
     ret_culprit->undrawn = wait.undrawn;
     ret_culprit->full = view.full;
     return true;
