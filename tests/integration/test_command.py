@@ -170,7 +170,7 @@ class Status(Command):
         d = self.daemon()
         all_of_it = json.loads(penstock("status", "--json", "-s", d.socket)[1])
         self.assertEqual([f["name"] for f in all_of_it["forwarders"]], ["orders"])
-        self.assertEqual(set(all_of_it), {"version", "instance", "started", "configuration", "healthy", "forwarders"})
+        self.assertEqual(set(all_of_it), {"version", "instance", "place", "started", "configuration", "healthy", "forwarders"})
         one = json.loads(penstock("status", "orders", "--json", "-s", d.socket)[1])
         self.assertEqual(set(one), set(all_of_it["forwarders"][0]))
 
