@@ -172,7 +172,8 @@ static void take_entry(struct kafka_topic *topic, const rd_kafka_ConfigEntry_t *
 
 static void take_configuration(struct kafka_topic *topic, const rd_kafka_ConfigResource_t *resource) {
     rd_kafka_resp_err_t code = rd_kafka_ConfigResource_error(resource);
-    topic->forbidden = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED || code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    topic->forbidden =
+        code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED || code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         set_reason(topic, rd_kafka_err2str(code));
         return;
