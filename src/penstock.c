@@ -21,6 +21,7 @@ enum {
     GIVEN_REASON = 1 << 9,
     GIVEN_UPGRADED = 1 << 10,
     GIVEN_LISTEN = 1 << 11,
+    GIVEN_ONLY = 1 << 12,
 };
 
 struct command {
@@ -63,17 +64,19 @@ static const struct command commands[] = {
      "What it prints loads again.\n"
      "\n"
      "  penstock config | less\n"},
-    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]] [--listen CHANNEL]]",
+    {"schema", "[--role ROLE] [--event-table TABLE [--existing [--position COLUMN]] [--listen CHANNEL]] [--only PART]",
      "the SQL of Penstock's own tables, its role and its rights", penstock_schema, 0,
-     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION | GIVEN_LISTEN, GIVEN_LAYOUT,
+     GIVEN_ROLE | GIVEN_EVENT_TABLE | GIVEN_EXISTING | GIVEN_POSITION | GIVEN_LISTEN | GIVEN_ONLY, GIVEN_LAYOUT,
      "Prints SQL and changes nothing. With --event-table a fresh event table too; with\n"
      "--existing instead what TABLE needs besides: its transaction-id column and index\n"
      "(with --position, where its position column has another name). With --listen a trigger\n"
-     "that wakes the forwarder up; writers pay for it, see penstock.yaml(5).\n"
+     "that wakes the forwarder up; writers pay for it, see penstock.yaml(5). With --only one\n"
+     "part of it: event-table, tables, role or listen.\n"
      "\n"
      "  penstock schema | psql shop\n"
      "  penstock schema --role forwarder --event-table public.event | psql shop\n"
-     "  penstock schema --event-table '\"Event Log\".\"Events\"' --existing\n"},
+     "  penstock schema --event-table '\"Event Log\".\"Events\"' --existing\n"
+     "  penstock schema --event-table public.event --listen woken --only listen\n"},
     {"pause", "FORWARDER [--reason TEXT]", "stop a forwarder without losing its place", penstock_pause, 1, GIVEN_REASON, 0,
      "What is under way settles and is saved; then nothing is read or published until\n"
      "penstock resume, also over restarts of the daemon. Written to penstock.journal.\n"
@@ -126,6 +129,7 @@ static const struct option options[] = {
     {"position", required_argument, NULL, OPTION_GIVEN + GIVEN_POSITION},
     {"existing", no_argument, NULL, OPTION_GIVEN + GIVEN_EXISTING},
     {"reason", required_argument, NULL, OPTION_GIVEN + GIVEN_REASON},
+    {"only", required_argument, NULL, OPTION_GIVEN + GIVEN_ONLY},
     {"listen", required_argument, NULL, OPTION_GIVEN + GIVEN_LISTEN},
     {"upgraded", no_argument, NULL, OPTION_GIVEN + GIVEN_UPGRADED},
     {"layout", required_argument, NULL, OPTION_GIVEN + GIVEN_LAYOUT},
@@ -206,6 +210,9 @@ static void take_option(struct request *q, int option, const char *value) {
         break;
     case OPTION_GIVEN + GIVEN_LISTEN:
         q->line.listen = value;
+        break;
+    case OPTION_GIVEN + GIVEN_ONLY:
+        q->line.only = value;
         break;
     case OPTION_GIVEN + GIVEN_REASON:
         q->line.reason = value;

@@ -15,7 +15,7 @@ enum penstock_exit {
 /* Borrowed texts; NULL: not given. */
 struct penstock_command_line {
     const char *config_path, *socket_path;
-    const char *role, *event_table, *position, *reason, *listen;
+    const char *role, *event_table, *position, *reason, *listen, *only;
     const char *operand, *second;
     bool json, existing, upgraded, watch, connect;
 };

@@ -2,6 +2,7 @@
 #include "penstock_command.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,18 @@ static int find_schema(const struct penstock_command_line *line, char **ret_sche
     return 0;
 }
 
+/* What is printed, in this order. */
+enum part { PART_EVENT_TABLE = 1 << 0, PART_TABLES = 1 << 1, PART_ROLE = 1 << 2, PART_LISTEN = 1 << 3 };
+
+/* 0: there is no such part. */
+static unsigned find_part(const char *name) {
+    static const char *const names[] = {"event-table", "tables", "role", "listen"};
+    for (unsigned i = 0; i < ARRAY_LENGTH(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1u << i;
+    return 0;
+}
+
 /* 0; PENSTOCK_USAGE. */
 static int check_schema_usage(const struct penstock_command_line *line) {
     struct error error;
@@ -93,6 +106,12 @@ static int check_schema_usage(const struct penstock_command_line *line) {
         wrong = "--role wants the name of a role";
     else if (line->listen && !line->listen[0])
         wrong = "--listen wants the name of a channel";
+    else if (line->only && find_part(line->only) == 0)
+        wrong = "--only wants event-table, tables, role or listen";
+    else if (line->only && find_part(line->only) == PART_EVENT_TABLE && !line->event_table)
+        wrong = "--only event-table needs --event-table TABLE";
+    else if (line->only && find_part(line->only) == PART_LISTEN && !line->listen)
+        wrong = "--only listen needs --listen CHANNEL";
     if (wrong) {
         fprintf(stderr, "penstock: %s\n", wrong);
         return PENSTOCK_USAGE;
@@ -112,11 +131,14 @@ int penstock_schema(const struct penstock_command_line *line) {
     if (check_schema_usage(line) != 0)
         return PENSTOCK_USAGE;
     int r = find_schema(line, &schema);
-    if (r == 0 && line->event_table)
+    unsigned parts = line->only ? find_part(line->only) : UINT_MAX;
+    if (r == 0 && line->event_table && (parts & PART_EVENT_TABLE))
         r = line->existing ? source_add_transaction_id_sql(table, position, &sql) : source_add_event_table_sql(table, &sql);
-    if (r == 0)
-        r = checkpoint_add_schema_sql(span_of(schema), span_of(line->role ? line->role : ROLE_DEFAULT), table, &sql);
-    if (r == 0 && line->listen)
+    if (r == 0 && (parts & PART_TABLES))
+        r = checkpoint_add_schema_sql(span_of(schema), &sql);
+    if (r == 0 && (parts & PART_ROLE))
+        r = checkpoint_add_role_sql(span_of(schema), span_of(line->role ? line->role : ROLE_DEFAULT), table, &sql);
+    if (r == 0 && line->listen && (parts & PART_LISTEN))
         r = source_add_notify_sql(table, span_of(schema), span_of(line->listen), &sql);
     if (r < 0)
         return say_failed("print the SQL", r);

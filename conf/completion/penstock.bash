@@ -17,6 +17,7 @@ _penstock() {
     done
     case $previous in
         -c | --config | -s | --socket) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        --only) COMPREPLY=($(compgen -W "event-table tables role listen" -- "$current")); return ;;
         --role | --event-table | --position | --listen | --reason) return ;;
     esac
     case $command in
@@ -27,7 +28,7 @@ _penstock() {
         skip) options="--reason" forwarders=yes ;;
         check) options="--connect --json" ;;
         config) options="" ;;
-        schema) options="--role --event-table --existing --position --listen" ;;
+        schema) options="--role --event-table --existing --position --listen --only" ;;
         rebase) options="--position --upgraded --reason" forwarders=yes ;;
     esac
     [ -z "$forwarders" ] || [[ $current == -* ]] || options=$(_penstock_forwarders)

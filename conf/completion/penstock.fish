@@ -35,6 +35,7 @@ complete -c penstock -n '__fish_seen_subcommand_from schema' -l event-table -r -
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l existing -d 'the table exists'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l position -r -d 'its position column'
 complete -c penstock -n '__fish_seen_subcommand_from schema' -l listen -r -d 'notify this channel'
+complete -c penstock -n '__fish_seen_subcommand_from schema' -l only -x -a 'event-table tables role listen' -d 'print one part'
 complete -c penstock -n '__fish_seen_subcommand_from rebase' -a '(__penstock_forwarders)'
 complete -c penstock -n '__fish_seen_subcommand_from rebase' -l position -r -d 'the last position that counts as sent'
 complete -c penstock -n '__fish_seen_subcommand_from rebase' -l upgraded -d 'the cluster was upgraded'

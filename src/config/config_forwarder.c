@@ -235,7 +235,9 @@ static int read_source(const struct reader *r) {
     if (!node || !schema_is_mapping(node, "source", r->diag))
         return 0;
     r->f->source_connection = find_connection(r, node, false);
-    return config_source_read(node, r->diag, r->f);
+    int result = config_source_read(node, r->diag, r->f);
+    r->f->source.text_typed = r->f->default_text_type != NULL;
+    return result;
 }
 
 static int read_rules(const struct reader *r) {

@@ -7,10 +7,12 @@
 static const char sql[] =
     "SELECT coalesce(b.pid, 0), a.application_name, a.usename::text, a.state,"
     " (extract(epoch FROM a.xact_start) * 1000000)::int8,"
-    " a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE') OR pg_has_role(a.usesysid, 'USAGE'))"
+    " CASE WHEN a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE')"
+    " OR pg_has_role(a.usesysid, 'USAGE'))"
+    " THEN format('GRANT pg_read_all_stats TO %I;', current_user) END"
     " FROM unnest(pg_blocking_pids($1)) AS b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid"
     " ORDER BY cardinality(pg_blocking_pids(b.pid)) LIMIT 1";
-enum { WHO_PID, WHO_APPLICATION, WHO_USER, WHO_STATE, WHO_BEGAN, WHO_HIDDEN, WHO_COUNT };
+enum { WHO_PID, WHO_APPLICATION, WHO_USER, WHO_STATE, WHO_BEGAN, WHO_GRANT, WHO_COUNT };
 
 int64_t blocker_due_us(const struct blocker *b) {
     return b->asked_us ? b->asked_us + BLOCKER_AGAIN_US : 0;
@@ -33,11 +35,12 @@ static void take(struct blocker *b) {
         v[i] = pgconn_value(b->tail, i);
     struct source_culprit *c = &b->who;
     b->any = true;
-    *c = (struct source_culprit){.known = true, .first = INT64_MIN, .last = INT64_MIN, .hidden = span_is(v[WHO_HIDDEN], "t")};
+    *c = (struct source_culprit){.known = true, .first = INT64_MIN, .last = INT64_MIN};
     c->pid = (int)strtol(v[WHO_PID].data, NULL, 10);
     span_copy(c->application, sizeof c->application, v[WHO_APPLICATION]);
     span_copy(c->user, sizeof c->user, v[WHO_USER]);
     span_copy(c->state, sizeof c->state, v[WHO_STATE]);
+    span_copy(c->grant, sizeof c->grant, v[WHO_GRANT]);
     c->began_wall_us = span_absent(v[WHO_BEGAN]) ? 0 : strtoll(v[WHO_BEGAN].data, NULL, 10);
 }
 

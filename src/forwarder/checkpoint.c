@@ -110,7 +110,7 @@ int checkpoint_inspect(struct checkpoint *c, int64_t now_us) {
 
 static int make(struct checkpoint *c, int64_t now_us) {
     CLEANUP(buf_done) struct buf sql = BUF_INIT(SCHEMA_SQL_MAX_BYTES);
-    int r = checkpoint_add_schema_sql(span_of(c->schema_name), SPAN_ABSENT, SPAN_ABSENT, &sql);
+    int r = checkpoint_add_schema_sql(span_of(c->schema_name), &sql);
     if (r == 0)
         r = buf_terminate(&sql);
     c->made = true;

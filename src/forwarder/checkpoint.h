@@ -96,7 +96,9 @@ bool checkpoint_tables_absent(const struct checkpoint *c); /* our tables are not
 /* The connection was closed. */
 void checkpoint_reset(struct checkpoint *c);
 
-/* SQL of our tables, role and grants (`penstock schema`): appended. */
-int checkpoint_add_schema_sql(struct span schema, struct span role, struct span event_table, struct buf *b) MUST_CHECK;
+/* SQL of our tables, and of a role with its grants on them and on an event table unless that is absent
+ * (`penstock schema`): appended. */
+int checkpoint_add_schema_sql(struct span schema, struct buf *b) MUST_CHECK;
+int checkpoint_add_role_sql(struct span schema, struct span role, struct span event_table, struct buf *b) MUST_CHECK;
 
 #endif

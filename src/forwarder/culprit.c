@@ -60,8 +60,28 @@ static void add_session(const struct source_culprit *c, char *text, size_t size,
         add(text, size, len, "; its session is '%s'", c->state);
     if (c->began_wall_us != 0 && clock_format_rfc3339(c->began_wall_us, began) == 0)
         add(text, size, len, "; it %s %s", c->pid ? "began" : "was prepared", began);
-    if (c->hidden)
-        add(text, size, len, "; its state is hidden from us: GRANT pg_read_all_stats TO the daemon's role");
+    if (c->grant[0])
+        add(text, size, len, "; its state is hidden from us: %s", c->grant);
+}
+
+/* A list of locks doesn't say who drew which position. */
+static void add_doubt(const struct source_culprit *c, char *text, size_t size, size_t *len) {
+    if (c->known && c->holders == 1)
+        add(text, size, len, "; that it drew %s is not known, only that no other can have", c->first == c->last ? "it" : "them");
+    else if (c->known && c->holders > 1)
+        add(text, size, len, "; that it drew %s is not known: it was seen first of the %zu that may have",
+            c->first == c->last ? "it" : "them", c->holders);
+}
+
+size_t culprit_start(const struct source_culprit *c, int64_t now_us, char *text, size_t size) {
+    size_t len = 0, about;
+    text[0] = '\0';
+    add(text, size, &len, "%zu ranges of positions below the start are missing, more than can be watched: it waits until %s that "
+        "may still fill them", c->gaps, c->holders == 1 ? "the transaction" : "the transactions");
+    about = len;
+    add(text, size, &len, " %s ended: %zu, first of them %s (virtualtransaction of pg_locks); for %.0f s",
+        c->holders == 1 ? "has" : "have", c->holders, c->holder, (double)(now_us - c->since_us) / (double)CLOCK_US_PER_S);
+    return about;
 }
 
 size_t culprit_reason(const struct source_culprit *c, int64_t now_us, char *text, size_t size) {
@@ -77,8 +97,10 @@ size_t culprit_reason(const struct source_culprit *c, int64_t now_us, char *text
     if (c->full)
         add(text, size, &len, "; nothing more is read: gaps.max is reached");
     about = len;
-    if (!c->undrawn)
+    if (!c->undrawn) {
         add_session(c, text, size, &len);
+        add_doubt(c, text, size, &len);
+    }
     if (c->gaps > 1)
         add(text, size, &len, "; %zu more gap%s wait%s", c->gaps - 1, c->gaps == 2 ? "" : "s", c->gaps == 2 ? "s" : "");
     add(text, size, &len, "; open for %.0f s; %s", (double)(now_us - c->since_us) / (double)CLOCK_US_PER_S,
@@ -100,8 +122,13 @@ size_t culprit_lock_reason(const struct source_culprit *c, const char *schema, c
 void culprit_resumes(const struct source_culprit *c, char *text, size_t size) {
     size_t len = 0;
     text[0] = '\0';
-    if (c->undrawn)
+    if (c->starts)
+        add(text, size, &len, "when they have ended; after half a minute it begins again to wait");
+    else if (c->undrawn)
         add(text, size, &len, "when the sequence has passed them (setval, if it never will)");
+    else if (c->known && c->holders > 1)
+        add(text, size, &len, "when the %zu transactions that may have drawn %s have ended, at the latest", c->holders,
+            c->first == c->last ? "it" : "them");
     else if (c->known && c->pid != 0)
         add(text, size, &len, "when pid %d ends its transaction", c->pid);
     else if (c->known && c->prepared[0])
@@ -117,8 +144,8 @@ void culprit_fill(const struct source_culprit *c, struct forwarder_culprit *ret_
     snprintf(ret_culprit->application, sizeof ret_culprit->application, "%s", c->application);
     snprintf(ret_culprit->user, sizeof ret_culprit->user, "%s", c->user);
     snprintf(ret_culprit->session, sizeof ret_culprit->session, "%s", c->state);
-    if (c->hidden)
-        snprintf(ret_culprit->words, sizeof ret_culprit->words, "state and beginning need GRANT pg_read_all_stats");
+    if (c->grant[0])
+        snprintf(ret_culprit->words, sizeof ret_culprit->words, "state and beginning are hidden from us: %s", c->grant);
     else if (!c->known && !c->undrawn)
         snprintf(ret_culprit->words, sizeof ret_culprit->words, "not found yet");
 }

@@ -9,6 +9,8 @@
 
 /* The reason; returns how much of it says what it is about, without what changes all the time. */
 size_t culprit_reason(const struct source_culprit *c, int64_t now_us, char *text, size_t size);
+/* The same of a start that waits. */
+size_t culprit_start(const struct source_culprit *c, int64_t now_us, char *text, size_t size);
 /* The same of one that has locked the checkpoint in that schema. */
 size_t culprit_lock_reason(const struct source_culprit *c, const char *schema, char *text, size_t size);
 void culprit_resumes(const struct source_culprit *c, char *text, size_t size);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "forwarder/database_state.h"
+#include "forwarder/lines.h"
 #include "forwarder/words.h"
 
 /* How often a refusal that only an operator can end is looked at again. */
@@ -118,10 +119,13 @@ static enum database_signal go_down(struct database *d, int64_t now_us) {
     return DATABASE_DOWN;
 }
 
-/* One report of everything that only an operator can mend: `words`, then what the event table lacks. */
-static enum database_signal refuse(struct database *d, const char *words, const char *table, int64_t now_us) {
+/* One report of everything that only an operator can mend: `words`, then what the event table lacks, then warnings. */
+static enum database_signal refuse(struct database *d, const char *words, bool inspected, int64_t now_us) {
     buf_clear(&d->note);
-    if (buf_addf(&d->note, "%s%s%s", words, words[0] && table[0] ? "\n" : "", table) != 0 || buf_terminate(&d->note) != 0)
+    int r = buf_addf(&d->note, "%s", words);
+    if (r == 0 && inspected)
+        r = lines_add_note(&d->note, d->source);
+    if (r != 0 || buf_terminate(&d->note) != 0)
         buf_clear(&d->note);
     close_both(d, now_us + LOOK_AGAIN_US);
     return DATABASE_REFUSED;
@@ -129,7 +133,7 @@ static enum database_signal refuse(struct database *d, const char *words, const 
 
 static enum database_signal refuse_missing(struct database *d, int64_t now_us, struct error *reterr) {
     *reterr = d->missing_error;
-    return refuse(d, checkpoint_note(d->checkpoint), source_note(d->source), now_us);
+    return refuse(d, checkpoint_note(d->checkpoint), true, now_us);
 }
 
 /* keep and tail may have reached two servers of a pool or a fail-over. */
@@ -208,7 +212,7 @@ static enum database_signal on_loaded(struct database *d, struct span cursor, in
     const struct source_retained *retained = span_absent(cursor) ? NULL : &checkpoint_row(d->checkpoint)->retained;
     int r = source_open(d->source, cursor, retained, now_us, reterr);
     if (r == SOURCE_E_CURSOR)
-        return refuse(d, reterr->text, source_note(d->source), now_us);
+        return refuse(d, reterr->text, true, now_us);
     database_note_failure(d, r, "opening the event table");
     d->phase = PHASE_OPEN;
     return DATABASE_NONE;
@@ -294,7 +298,7 @@ static enum database_signal on_source(struct database *d, enum source_signal sig
             return go_down(d, now_us);
         return load(d, now_us);
     case SOURCE_REFUSED:
-        return refuse(d, d->missing ? checkpoint_note(d->checkpoint) : "", source_note(d->source), now_us);
+        return refuse(d, d->missing ? checkpoint_note(d->checkpoint) : "", true, now_us);
     case SOURCE_AHEAD:
         close_both(d, now_us + LOOK_AGAIN_US);
         return DATABASE_AHEAD;
@@ -415,7 +419,7 @@ enum database_signal database_next(struct database *d, int64_t now_us, struct er
         if (signal != DATABASE_NONE)
             return signal;
         if (!connections_work(d, now_us, reterr)) /* what only an operator can mend, a dialer says */
-            return reterr->class == ERROR_CONFIG ? refuse(d, reterr->text, "", now_us) : go_down(d, now_us);
+            return reterr->class == ERROR_CONFIG ? refuse(d, reterr->text, false, now_us) : go_down(d, now_us);
         start_inspection(d, now_us);
         signal = pull(d, now_us, reterr);
         if (signal != DATABASE_NONE || (d->phase == before && !d->lost))

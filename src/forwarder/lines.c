@@ -24,10 +24,24 @@ void lines_copy(char *to, size_t size, const char *lines) {
         snprintf(to, size, "%.*s...", (int)len, lines);
 }
 
+int lines_add_note(struct buf *b, const struct source *source) {
+    int r = 0;
+    unsigned number = 0;
+    for (const char *at = source_note(source); r == 0 && *at; number++) {
+        size_t len = strcspn(at, "\n");
+        r = buf_addf(b, "%s%s%.*s", b->len > 0 ? "\n" : "", source_note_refuses(source, number) ? "" : LINES_WARNING, (int)len, at);
+        at += len + (at[len] == '\n');
+    }
+    return r;
+}
+
 void lines_say(enum log_level level, const struct log_fields *fields, const char *table, const char *lines) {
+    size_t prefix = strlen(LINES_WARNING);
     while (*lines) {
         int len = (int)strcspn(lines, "\n");
-        log_say(level, fields, "event table %s: %.*s", table, len, lines);
+        bool warns = strncmp(lines, LINES_WARNING, prefix) == 0;
+        int skip = warns ? (int)prefix : 0;
+        log_say(warns ? LOG_LEVEL_WARNING : level, fields, "event table %s: %.*s", table, len - skip, lines + skip);
         lines += len + (lines[len] == '\n');
     }
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "forwarder/checkpoint.h"
+#include "forwarder/lines.h"
 
 #define SQL_MAX_BYTES 16384
 #define TEXT_MAX_BYTES (2 * CHECKPOINT_CURSOR_MAX)
@@ -267,7 +268,7 @@ static int run(struct work *w) {
 }
 
 static int say_why(struct work *w, struct buf *why) {
-    int r = buf_addf(why, "%s", w->unfit ? source_note(w->source) : w->error.text);
+    int r = w->unfit ? lines_add_note(why, w->source) : buf_addf(why, "%s", w->error.text);
     return r ? r : buf_terminate(why);
 }
 

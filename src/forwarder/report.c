@@ -177,9 +177,15 @@ static void say_standby(const struct report *r, const struct sink_view *sink, st
 
 static void find_words(const struct report *r, enum forwarder_state state, const struct report_view *v,
                        const struct flow_view *flow, const struct sink_view *sink, int64_t now_us, struct words *w) {
+    struct source_culprit c;
     *w = (struct words){.cause_len = SIZE_MAX};
     switch (state) {
     case FORWARDER_STARTING:
+        if (source_culprit(database_source(v->database), now_us, &c) && c.starts) {
+            w->cause_len = culprit_start(&c, now_us, w->reason, sizeof w->reason);
+            culprit_resumes(&c, w->resumes, sizeof w->resumes);
+            return;
+        }
         snprintf(w->reason, sizeof w->reason, "connecting to %s",
                  r->database == STATE_DATABASE_UP ? r->options->sink_connection_name : r->options->source_connection_name);
         snprintf(w->resumes, sizeof w->resumes, "when database and broker have been reached");

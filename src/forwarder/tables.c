@@ -60,8 +60,8 @@ static int add_role(const char *schema, const char *role, struct buf *b) {
                     role, schema, role, schema, schema, role, schema, role);
 }
 
-int checkpoint_add_schema_sql(struct span schema, struct span role, struct span event_table, struct buf *b) {
-    CLEANUP(buf_done) struct buf quoted_schema = BUF_INIT(1024), quoted_role = BUF_INIT(1024);
+int checkpoint_add_schema_sql(struct span schema, struct buf *b) {
+    CLEANUP(buf_done) struct buf quoted_schema = BUF_INIT(1024);
     int r = quote(schema, &quoted_schema);
     if (r == 0)
         r = buf_addf(b, "-- Penstock's own tables.\nCREATE SCHEMA IF NOT EXISTS %s;\n", quoted_schema.data);
@@ -69,11 +69,14 @@ int checkpoint_add_schema_sql(struct span schema, struct span role, struct span 
         r = buf_addf(b, table_sql, quoted_schema.data);
     if (r == 0)
         r = buf_addf(b, gap_sql, quoted_schema.data);
+    return r ? r : buf_addf(b, journal_sql, quoted_schema.data);
+}
+
+int checkpoint_add_role_sql(struct span schema, struct span role, struct span event_table, struct buf *b) {
+    CLEANUP(buf_done) struct buf quoted_schema = BUF_INIT(1024), quoted_role = BUF_INIT(1024);
+    int r = quote(schema, &quoted_schema);
     if (r == 0)
-        r = buf_addf(b, journal_sql, quoted_schema.data);
-    if (r || span_absent(role))
-        return r;
-    r = quote(role, &quoted_role);
+        r = quote(role, &quoted_role);
     if (r == 0)
         r = add_role(quoted_schema.data, quoted_role.data, b);
     if (r || span_absent(event_table))

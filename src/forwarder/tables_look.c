@@ -20,7 +20,7 @@ void tables_look_clear(struct tables_look *l) {
 }
 
 void tables_look_miss(struct tables_look *l, const char *format, ...) {
-    char text[ERROR_TEXT_MAX];
+    char text[NOTE_MAX_BYTES]; /* a mend is no use when it is cut */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

@@ -22,15 +22,6 @@ void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us) {
         SAY(resumes, "with the next attempt in %.1f s", (double)(next_us - now_us) / (double)CLOCK_US_PER_S);
 }
 
-void words_another(struct error *reterr, struct span owner, struct span own) {
-    struct span brief = instance_brief(owner), place = instance_place(owner);
-    if (!span_equal(brief, instance_brief(own)) || span_absent(place))
-        error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(brief));
-    else
-        error_set(reterr, ERROR_RETRY, "another instance is active: %.*s in place %.*s (this one is %.*s in place %.*s)",
-                  SPAN_ARGS(brief), SPAN_ARGS(place), SPAN_ARGS(brief), SPAN_ARGS(instance_place(own)));
-}
-
 void words_ahead(struct words *w, const char *forwarder, bool gaps, bool given_out_again) {
     if (given_out_again)
         SAY(resumes, "when an operator has decided: penstock rebase %s --position N --reason TEXT, N the last position that counts "
@@ -40,6 +31,15 @@ void words_ahead(struct words *w, const char *forwarder, bool gaps, bool given_o
         SAY(resumes, "when an operator has decided: %spenstock rebase %s --position N --reason TEXT, N the last position that "
             "counts as sent; looked at again every 30 s",
             gaps ? "setval if rows were written past the table's sequence, else " : "", forwarder);
+}
+
+void words_another(struct error *reterr, struct span owner, struct span own) {
+    struct span brief = instance_brief(owner), place = instance_place(owner);
+    if (!span_equal(brief, instance_brief(own)) || span_absent(place))
+        error_set(reterr, ERROR_RETRY, "another instance is active: %.*s", SPAN_ARGS(brief));
+    else
+        error_set(reterr, ERROR_RETRY, "another instance is active: %.*s in place %.*s (this one is %.*s in place %.*s)",
+                  SPAN_ARGS(brief), SPAN_ARGS(place), SPAN_ARGS(brief), SPAN_ARGS(instance_place(own)));
 }
 
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink) {

@@ -21,11 +21,11 @@ struct words {
 /* Only what ends it: the attempt at next_us; CLOCK_NEVER: the one that runs. */
 void words_next_attempt(struct words *w, int64_t next_us, int64_t now_us);
 
-/* Another instance is active; `own` looks like it if both are the first process of a container. */
-void words_another(struct error *reterr, struct span owner, struct span own);
-
 /* Only what ends it, that a checkpoint does not fit the table; given_out_again: because its positions may be another's. */
 void words_ahead(struct words *w, const char *forwarder, bool gaps, bool given_out_again);
+
+/* Another instance is active; `own` looks like it if both are the first process of a container. */
+void words_another(struct error *reterr, struct span owner, struct span own);
 
 /* The sink is connected and blocked. */
 void words_blocked(struct words *w, const char *connection, const struct sink_view *sink);

@@ -95,10 +95,16 @@ static void say_refused(const struct kafka_cluster *cluster, const struct kafka_
 }
 
 static void say_undescribed(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
-    SAY("the configuration of topic '%.*s' can't be read (%s): that a message is too large for it is known only when the "
-        "broker refuses it. To allow it: kafka-acls.sh %s --add --allow-principal '%s' --operation DescribeConfigs "
-        "--topic %.*s",
-        NAME, topic->reason, cluster->tools, cluster->principal, NAME);
+    int len = SAY("the configuration of topic '%.*s' can't be read (%s): that a message is too large for it is known only when "
+                  "the broker refuses it. ", NAME, topic->reason);
+    size_t left = KAFKA_FINDINGS_TEXT_MAX - (size_t)len;
+    if (len < 0 || len >= KAFKA_FINDINGS_TEXT_MAX)
+        return;
+    if (topic->forbidden)
+        snprintf(text + len, left, "To allow it: kafka-acls.sh %s --add --allow-principal '%s' --operation DescribeConfigs "
+                 "--topic %.*s", cluster->tools, cluster->principal, NAME);
+    else
+        snprintf(text + len, left, "It is asked for again within a minute");
 }
 
 static void say_small_limit(const struct kafka_cluster *cluster, const struct kafka_topic *topic, char *text) {
@@ -139,7 +145,7 @@ bool kafka_findings_say(const struct kafka_cluster *cluster, const struct kafka_
                         enum kafka_finding finding, char text[KAFKA_FINDINGS_TEXT_MAX]) {
     switch (finding) {
     case KAFKA_THERE_NOW:
-        SAY("topic '%.*s' can be published to now", NAME);
+        SAY("topic '%.*s' is there: publishing to it is tried now", NAME);
         return false;
     case KAFKA_MISSING:
         say_missing(cluster, topic, text);

@@ -171,8 +171,10 @@ static void take_entry(struct kafka_topic *topic, const rd_kafka_ConfigEntry_t *
 }
 
 static void take_configuration(struct kafka_topic *topic, const rd_kafka_ConfigResource_t *resource) {
-    if (rd_kafka_ConfigResource_error(resource) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        set_reason(topic, rd_kafka_err2str(rd_kafka_ConfigResource_error(resource)));
+    rd_kafka_resp_err_t code = rd_kafka_ConfigResource_error(resource);
+    topic->forbidden = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED || code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        set_reason(topic, rd_kafka_err2str(code));
         return;
     }
     size_t count;

@@ -224,6 +224,21 @@ static int check_choice(struct span name, struct span value, struct error *reter
     return 0;
 }
 
+/* The sink gathers by itself. The library would hold a message back for a quarter of an hour, fails with less, and the
+ * sink took it for the broker's silence. */
+#define LINGER_MAX_MS 1000
+
+static int check_linger(struct span name, struct span value, struct error *reterr) {
+    if (span_absent(value) || (!span_is(name, "linger.ms") && !span_is(name, "queue.buffering.max.ms")))
+        return 0;
+    char text[32];
+    span_copy(text, sizeof text, value);
+    if (strtod(text, NULL) <= LINGER_MAX_MS)
+        return 0;
+    return refuse(value, "at most 1000 is allowed (milliseconds): every message is held back so long before it is sent, and the "
+                         "sink's ack_timeout runs meanwhile", reterr);
+}
+
 static bool mentions(struct span value, const char *word) {
     size_t len = strlen(word);
     for (size_t i = 0; i + len <= value.len; i++)
@@ -352,6 +367,8 @@ static int check(struct span name, struct span value, struct error *reterr) {
     if (name.len > NAME_MAX_BYTES)
         return OPTION_E_UNKNOWN;
     int r = check_choice(name, value, reterr);
+    if (r == 0)
+        r = check_linger(name, value, reterr);
     if (r == 0)
         r = check_debug(name, value, reterr);
     if (r == 0)

@@ -45,6 +45,7 @@ struct kafka_topic {
     int32_t replicas;   /* of the partition that has the fewest */
     int32_t in_sync;    /* replicas, of the partition that has the fewest */
     int32_t leaderless; /* partitions without a leader */
+    bool forbidden;   /* its configuration may not be read; neither this nor `described`: nothing was answered */
     bool described;   /* its configuration could be read, else the rest is 0 and not known: */
     int64_t max_message_bytes;
     int32_t min_insync;

@@ -13,12 +13,15 @@ struct source_culprit {
     int64_t since_us;    /* when that one was seen (monotonic) */
     bool full;           /* so many that nothing more is read */
     bool undrawn;        /* nobody: the sequence has not reached them */
-    bool known;          /* who it is */
+    bool known;          /* who it is: of `holders` that may have drawn them the one that was seen first */
+    size_t holders;
     int pid;             /* 0: a prepared transaction */
     char prepared[256];  /* its gid; "": not found */
     char application[64], user[64], state[32];
     int64_t began_wall_us; /* its transaction; 0: not shown */
-    bool hidden;           /* state and beginning are only shown to members of pg_read_all_stats */
+    char grant[192];       /* the statement that shows us its state and beginning; "": nothing is hidden */
+    bool starts;           /* no gap yet: a start waits for `holders`, because `gaps` are more than can be watched */
+    char holder[32];       /* of them, by virtualtransaction of pg_locks; only then */
 };
 
 /* Positions that were not seen: as ranges. */

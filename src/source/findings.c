@@ -16,42 +16,52 @@ void findings_clear(struct findings *f) {
     f->count = 0;
     f->failure = 0;
     f->refused = false;
-    f->lines = 0;
-    memset(f->refusing, 0, sizeof f->refusing);
+    f->refusing_lines = 0;
+    f->refusing_len = 0;
     buf_clear(&f->note);
     if (f->note.data)
         f->note.data[0] = '\0';
 }
 
-static void count_line(struct findings *f, bool refuses) {
-    unsigned line = f->lines++;
-    if (refuses && line < FINDINGS_LINES_MAX)
-        f->refusing[line / 64] |= UINT64_C(1) << line % 64;
+bool findings_refuses(const struct findings *f, unsigned line) {
+    return line < f->refusing_lines;
 }
 
-bool findings_refuses(const struct findings *f, unsigned line) {
-    return line < FINDINGS_LINES_MAX && f->refusing[line / 64] >> line % 64 & 1;
+/* Behind what refuses already, or at the end. 0; -ENOMEM; -EMSGSIZE. */
+static int insert_line(struct findings *f, bool refuses, const char *text) {
+    struct buf *note = &f->note;
+    size_t at = refuses ? f->refusing_len : note->len, len = strlen(text), bytes = len + (note->len > 0);
+    int r = buf_reserve(note, bytes + 1);
+    if (r)
+        return r;
+    memmove(note->data + at + bytes, note->data + at, note->len - at);
+    char *to = note->data + at;
+    if (at > 0)
+        *to++ = '\n';
+    memcpy(to, text, len);
+    if (at == 0 && note->len > 0)
+        to[len] = '\n';
+    note->len += bytes;
+    if (refuses) {
+        f->refusing_len = at + len + (at > 0);
+        f->refusing_lines++;
+    }
+    return buf_terminate(note);
 }
 
 void findings_add(struct findings *f, enum findings_severity severity, const char *format, ...) {
     char text[FINDINGS_LINE_MAX];
+    bool refuses = severity == FINDINGS_REFUSE;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     text_one_line(text); /* names of a server may hold anything, and a finding is a line */
-    if (severity == FINDINGS_REFUSE && !f->refused)
+    if (refuses && !f->refused)
         error_set(&f->first, ERROR_CONFIG, "%s", text);
-    f->refused |= severity == FINDINGS_REFUSE;
+    f->refused |= refuses;
     f->count++;
-    size_t before = f->note.len;
-    int r = buf_addf(&f->note, "%s%s", f->note.len ? "\n" : "", text);
-    if (r == 0)
-        r = buf_terminate(&f->note);
-    if (r)
-        f->note.len = before;
-    else
-        count_line(f, severity == FINDINGS_REFUSE);
+    int r = insert_line(f, refuses, text);
     if (r == -ENOMEM)
         f->failure = r;
 }

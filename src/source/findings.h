@@ -7,7 +7,6 @@
 
 #define FINDINGS_MAX_BYTES 65536
 #define FINDINGS_LINE_MAX 2048
-#define FINDINGS_LINES_MAX 4096 /* there are a few for each column at most */
 
 enum findings_severity {
     FINDINGS_WARN,   /* it can be read all the same */
@@ -16,9 +15,10 @@ enum findings_severity {
 
 /* Embedded. */
 struct findings {
-    struct buf note; /* one a line, terminated; what no longer fits is left out */
-    unsigned count, lines; /* found; in the note */
-    uint64_t refusing[FINDINGS_LINES_MAX / 64]; /* which lines of the note do, a bit each */
+    struct buf note; /* one a line, terminated: what refuses, then warnings; what no longer fits is left out */
+    unsigned count;
+    unsigned refusing_lines; /* of the note, its first; */
+    size_t refusing_len;     /* so many bytes, without the line's end */
     bool refused;
     struct error first; /* of those that refuse (config) */
     int failure;        /* of ours: -ENOMEM, -EMSGSIZE; 0: none */

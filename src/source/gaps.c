@@ -477,9 +477,8 @@ bool gaps_waits(const struct gaps *g, int64_t now_us, struct gaps_wait *ret_wait
         return false;
     const struct holder *holder = gap->listing ? holders_first(&g->holders, gap->listing) : NULL;
     *ret_wait = (struct gaps_wait){
-        .range = gap->range,
-        .count = g->set.live.count,
-        .since_us = gap->time_us,
+        .range = gap->range, .count = g->set.live.count, .since_us = gap->time_us,
+        .holders = gap->listing ? holders_count(&g->holders, gap->listing) : 0,
         .holder = holder ? holder->id : NULL,
         .undrawn = gap->listing == 0 && gap->range.first > g->drawn,
     };

@@ -120,7 +120,8 @@ struct gaps_wait {
     struct range range;
     size_t count;
     int64_t since_us;
-    const char *holder; /* who can still fill it; NULL: nobody does, the proof is under way */
+    size_t holders;     /* how many may have drawn it */
+    const char *holder; /* the first of them; NULL: nobody does, the proof is under way */
     bool undrawn;       /* the sequence has not reached it */
 };
 

@@ -165,15 +165,16 @@ static enum mode_answer holder(struct gaps_mode *g, struct error *reterr) {
 }
 
 static void who(struct gaps_mode *g) {
-    struct span v[GAPS_SQL_WHO_HIDDEN + 1];
-    for (int i = 0; i <= GAPS_SQL_WHO_HIDDEN; i++)
+    struct span v[GAPS_SQL_WHO_GRANT + 1];
+    for (int i = 0; i <= GAPS_SQL_WHO_GRANT; i++)
         v[i] = pgconn_value(g->mode.tail, i);
     struct source_culprit *c = &g->who;
-    *c = (struct source_culprit){.known = true, .pid = mode_int4(v[GAPS_SQL_WHO_PID]), .hidden = mode_bool(v[GAPS_SQL_WHO_HIDDEN])};
+    *c = (struct source_culprit){.known = true, .pid = mode_int4(v[GAPS_SQL_WHO_PID])};
     span_copy(c->prepared, sizeof c->prepared, v[GAPS_SQL_WHO_GID]);
     span_copy(c->application, sizeof c->application, v[GAPS_SQL_WHO_APPLICATION]);
     span_copy(c->user, sizeof c->user, v[GAPS_SQL_WHO_USER]);
     span_copy(c->state, sizeof c->state, v[GAPS_SQL_WHO_STATE]);
+    span_copy(c->grant, sizeof c->grant, v[GAPS_SQL_WHO_GRANT]);
     if (!span_absent(v[GAPS_SQL_WHO_BEGAN]))
         c->began_wall_us = mode_int8(v[GAPS_SQL_WHO_BEGAN]);
     g->who_known = true;
@@ -295,6 +296,8 @@ static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit 
     struct gaps_mode *g = of(m);
     struct gaps_wait wait;
     struct gaps_view view;
+    if (gaps_start_waits(&g->start, ret_culprit))
+        return true;
     if (!gaps_waits(g->gaps, now_us, &wait))
         return false;
     gaps_view(g->gaps, &view);
@@ -304,6 +307,7 @@ static bool culprit(const struct mode *m, int64_t now_us, struct source_culprit 
     ret_culprit->last = wait.range.last;
     ret_culprit->gaps = wait.count;
     ret_culprit->since_us = wait.since_us;
+    ret_culprit->holders = wait.holders;
     ret_culprit->undrawn = wait.undrawn;
     ret_culprit->full = view.full;
     return true;

@@ -28,12 +28,22 @@ static const char sequence_sql[] =
     " (SELECT pg_sequence_last_value(oid) FROM seq WHERE fit)"
     " UNION ALL SELECT NULL, name, NULL, NULL FROM seq WHERE fit";
 
-/* Read with the snapshot that the rows come from: what the catalog's cache says may be of before. */
-static int add_facts(const struct gaps_sql *s, struct buf *b, const char *from, const char *sequence) {
-    return buf_addf(b, "concat_ws('/', '%.*s', coalesce((SELECT s.relfilenode FROM %s), 0), %s,"
-                    " coalesce((SELECT f.oid FROM pg_attrdef f JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum"
-                    " WHERE f.adrelid = %.*s::oid AND a.attname = %.*s), 0))",
-                    TEXT(s->of_table), from, sequence, TEXT(s->of_table), TEXT(s->of_position));
+/* Of the start, which finds what the pages look at again. */
+static int add_facts(const struct gaps_sql *s, struct buf *b) {
+    return buf_addf(b, "(SELECT concat_ws('/', '%.*s', coalesce((SELECT relfilenode FROM seq), 0),"
+                    " coalesce((SELECT oid FROM seq), 0), coalesce((SELECT f.oid FROM pg_attrdef f"
+                    " WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum), 0), a.attnum)"
+                    " FROM pg_attribute a WHERE a.attrelid = %.*s::oid AND a.attname = %.*s)",
+                    TEXT(s->of_table), TEXT(s->of_table), TEXT(s->of_position));
+}
+
+/* The same text as long as nothing has changed, read with the snapshot that the rows come from: what the catalog's
+ * cache says may be of before. By what each index finds at once: it is asked with each page. */
+static int add_facts_again(const struct gaps_sql *s, const struct gaps_sql_facts *f, struct buf *b) {
+    return buf_addf(b, "concat_ws('/', '%.*s', coalesce((SELECT s.relfilenode FROM pg_class s WHERE s.oid = %" PRIu32 "::oid), 0),"
+                    " '%" PRIu32 "', coalesce((SELECT f.oid FROM pg_attrdef f WHERE f.adrelid = %.*s::oid AND f.adnum = %" PRIu32
+                    "::int2), 0), '%" PRIu32 "')", TEXT(s->of_table), f->sequence, f->sequence, TEXT(s->of_table), f->number,
+                    f->number);
 }
 
 /* From the lowest row on; what lies below it is a gap without an end. */
@@ -48,7 +58,7 @@ static const char visible_sql[] =
 static int make_start(struct gaps_sql *s) {
     CLEANUP(buf_done) struct buf facts = BUF_INIT(COLUMNS_SQL_MAX);
     const struct columns *c = &s->columns;
-    int r = add_facts(s, &facts, "seq s", "coalesce((SELECT oid FROM seq), 0)");
+    int r = add_facts(s, &facts);
     if (r == 0)
         r = buf_addf(&s->start, sequence_sql, TEXT(s->table), TEXT(s->of_position), TEXT(facts));
     if (r == 0)
@@ -64,8 +74,8 @@ bool gaps_sql_read_facts(struct span text, struct gaps_sql_facts *ret_facts) {
     if (span_absent(text) || text.len >= sizeof copy)
         return false;
     span_copy(copy, sizeof copy, text);
-    if (sscanf(copy, "%" SCNu32 "/%" SCNu32 "/%" SCNu32 "/%" SCNu32, &f.origin.table, &f.origin.sequence, &f.sequence,
-               &f.from) != 4)
+    if (sscanf(copy, "%" SCNu32 "/%" SCNu32 "/%" SCNu32 "/%" SCNu32 "/%" SCNu32, &f.origin.table, &f.origin.sequence,
+               &f.sequence, &f.from, &f.number) != 5)
         return false;
     *ret_facts = f;
     return true;
@@ -87,20 +97,17 @@ static int add_drawn(struct buf *b, struct span sequence) {
     return buf_addf(b, "true, (SELECT CASE WHEN is_called THEN last_value END FROM %.*s)", SPAN_ARGS(sequence));
 }
 
-static int add_head(struct gaps_sql *s, uint32_t oid, struct buf *b) {
-    char from[64], sequence[24];
-    snprintf(from, sizeof from, "pg_class s WHERE s.oid = %" PRIu32 "::oid", oid);
-    snprintf(sequence, sizeof sequence, "%" PRIu32, oid);
+static int add_head(struct gaps_sql *s, const struct gaps_sql_facts *facts, struct buf *b) {
     buf_clear(b);
     int r = buf_addf(b, "SELECT %.*s, ", TEXT(s->columns.pid));
     if (r == 0)
-        r = add_facts(s, b, from, sequence);
+        r = add_facts_again(s, facts, b);
     return r ? r : buf_addf(b, ", ");
 }
 
-static int begin_page(struct gaps_sql *s, struct span sequence, uint32_t oid, struct buf *b) {
+static int begin_page(struct gaps_sql *s, struct span sequence, const struct gaps_sql_facts *facts, struct buf *b) {
     const struct columns *c = &s->columns;
-    int r = add_head(s, oid, b);
+    int r = add_head(s, facts, b);
     if (r == 0)
         r = add_drawn(b, sequence);
     return r ? r : buf_addf(b, "%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM (", TEXT(c->nulls),
@@ -113,10 +120,10 @@ static int add_above(struct buf *b, const struct columns *c, const char *positio
 }
 
 /* $3 position, $4 limit. */
-static int make_page(struct gaps_sql *s, struct span sequence, uint32_t oid) {
+static int make_page(struct gaps_sql *s, struct span sequence, const struct gaps_sql_facts *facts) {
     struct buf *b = &s->page;
     const struct columns *c = &s->columns;
-    int r = begin_page(s, sequence, oid, b);
+    int r = begin_page(s, sequence, facts, b);
     if (r == 0)
         r = buf_addf(b, "SELECT %.*s FROM (", TEXT(c->names));
     if (r == 0)
@@ -132,9 +139,9 @@ static int make_page(struct gaps_sql *s, struct span sequence, uint32_t oid) {
 
 #define SETTING(n) "(SELECT " PGCONN_SETTING(n) "::int8)"
 
-static int make_copy(struct gaps_sql *s, struct span sequence, uint32_t oid) {
+static int make_copy(struct gaps_sql *s, struct span sequence, const struct gaps_sql_facts *facts) {
     struct buf *b = &s->copy;
-    int r = begin_page(s, sequence, oid, b);
+    int r = begin_page(s, sequence, facts, b);
     if (r == 0)
         r = add_above(b, &s->columns, SETTING(1), SETTING(2));
     if (r == 0)
@@ -143,10 +150,10 @@ static int make_copy(struct gaps_sql *s, struct span sequence, uint32_t oid) {
 }
 
 /* $3 limit. */
-static int make_dead(struct gaps_sql *s, uint32_t oid) {
+static int make_dead(struct gaps_sql *s, const struct gaps_sql_facts *facts) {
     struct buf *b = &s->dead;
     const struct columns *c = &s->columns;
-    int r = add_head(s, oid, b);
+    int r = add_head(s, facts, b);
     if (r == 0)
         r = buf_addf(b, "NULL::bool, NULL::int8%.*s UNION ALL SELECT NULL, NULL, NULL, NULL%.*s FROM (SELECT q.*%.*s FROM"
                      " (SELECT %.*s FROM ", TEXT(c->nulls), TEXT(c->out), TEXT(c->texts), TEXT(c->names));
@@ -157,11 +164,11 @@ static int make_dead(struct gaps_sql *s, uint32_t oid) {
     return r ? r : buf_terminate(b);
 }
 
-int gaps_sql_make_pages(struct gaps_sql *s, struct span sequence, uint32_t oid) {
-    int r = make_page(s, sequence, oid);
+int gaps_sql_make_pages(struct gaps_sql *s, struct span sequence, const struct gaps_sql_facts *facts) {
+    int r = make_page(s, sequence, facts);
     if (r == 0)
-        r = make_dead(s, oid);
-    return r == 0 && s->copies ? make_copy(s, sequence, oid) : r;
+        r = make_dead(s, facts);
+    return r == 0 && s->copies ? make_copy(s, sequence, facts) : r;
 }
 
 /* A row above $3, or one that has come into a gap. */
@@ -202,11 +209,13 @@ static int make_list(struct gaps_sql *s) {
 static int make_who(struct gaps_sql *s) {
     return buf_addf(&s->who,
                     "SELECT pg_backend_pid(), NULL::text, NULL::bool, NULL::int8, NULL::int4, NULL::text, NULL::text, NULL::text,"
-                    " NULL::text, NULL::int8, NULL::bool"
+                    " NULL::text, NULL::int8, NULL::text"
                     " UNION ALL SELECT NULL, NULL, NULL, NULL, coalesce(l.pid, 0), p.gid, a.application_name,"
                     " coalesce(a.usename, p.owner)::text, a.state,"
                     " (extract(epoch FROM coalesce(a.xact_start, p.prepared)) * 1000000)::int8,"
-                    " a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE') OR pg_has_role(a.usesysid, 'USAGE'))"
+                    " CASE WHEN a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE')"
+                    " OR pg_has_role(a.usesysid, 'USAGE'))"
+                    " THEN format('GRANT pg_read_all_stats TO %%I;', current_user) END"
                     " FROM (SELECT k.pid FROM pg_locks k WHERE k.virtualtransaction = $1 LIMIT 1) AS l"
                     " LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
                     " LEFT JOIN LATERAL (SELECT t.gid, t.owner, t.prepared FROM pg_locks x JOIN pg_prepared_xacts t"
@@ -259,7 +268,8 @@ void gaps_sql_done(struct gaps_sql *s) {
 
 /* Prepared, as they will be: a generic plan is one without values. No bound cuts a partition off. */
 int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) {
-    int r = gaps_sql_make_pages(s, SPAN_ABSENT, 0);
+    const struct gaps_sql_facts none = {0};
+    int r = gaps_sql_make_pages(s, SPAN_ABSENT, &none);
     if (r)
         return r;
     r = buf_addf(b,

@@ -7,16 +7,17 @@
 
 /* Columns of GAPS_WHO behind the head's. */
 enum { GAPS_SQL_WHO_PID = 4, GAPS_SQL_WHO_GID, GAPS_SQL_WHO_APPLICATION, GAPS_SQL_WHO_USER, GAPS_SQL_WHO_STATE,
-       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_HIDDEN };
+       GAPS_SQL_WHO_BEGAN, GAPS_SQL_WHO_GRANT };
 
 /* Where the positions come from, as one snapshot shows it: oids, 0: there is none. A head begins with the text
  * that the start had, or with another one: then what is read may be given out again, and has to be looked at anew. */
 struct gaps_sql_facts {
     struct cursor_origin origin;
     uint32_t sequence, from; /* the sequence itself; the column's default */
+    uint32_t number;         /* of the column */
 };
 
-#define GAPS_SQL_FACTS_MAX 48 /* "16402/16401/16400/16405" */
+#define GAPS_SQL_FACTS_MAX 56 /* "16402/16401/16400/16405/1" */
 
 struct gaps_sql {
     /* Head: pid, gaps_sql_facts as text, is the sequence readable, its last value
@@ -46,8 +47,8 @@ int gaps_sql_send_start(const struct gaps_sql *s, struct pgconn *tail, bool now,
                         struct error *reterr) MUST_CHECK;
 /* false: it is none. */
 bool gaps_sql_read_facts(struct span text, struct gaps_sql_facts *ret_facts);
-/* SQL of page and dead, by what the start said: the sequence's quoted name (absent: can't be read), and its oid. */
-int gaps_sql_make_pages(struct gaps_sql *s, struct span sequence, uint32_t oid) MUST_CHECK;
+/* SQL of page and dead, by what the start said: the sequence's quoted name (absent: can't be read), and the facts. */
+int gaps_sql_make_pages(struct gaps_sql *s, struct span sequence, const struct gaps_sql_facts *facts) MUST_CHECK;
 /* SQL that has the server explain page and dead as it will run them (source/explain); appended. Makes the page. */
 int gaps_sql_add_explain(struct gaps_sql *s, struct buf *b) MUST_CHECK;
 int gaps_sql_send_look(struct gaps_sql *s, struct pgconn *tail, const struct cursor_gaps *at, int64_t now_us,

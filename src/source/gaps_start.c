@@ -280,7 +280,7 @@ static enum mode_answer open_gaps(struct gaps_start *s, struct gaps *gaps, int64
     const struct cursor_origin was = s->at.origin, is = s->facts.origin;
     s->mode->rewrite = s->have_cursor && (was.table != is.table || was.sequence != is.sequence);
     s->at.origin = is;
-    int r = gaps_sql_make_pages(s->sql, sequence, s->facts.sequence);
+    int r = gaps_sql_make_pages(s->sql, sequence, &s->facts);
     if (r == 0)
         r = gaps_open(gaps, &s->at, now_us);
     for (size_t i = 0; r == 0 && i < s->retained.count; i++) {
@@ -298,6 +298,7 @@ static enum mode_answer end_start(struct gaps_start *s, struct gaps *gaps, int64
     ranges_sort(&s->at.open);
     if (is_too_much(s) && s->at.open.items[0].last > s->proven_upto) {
         s->list = 0;
+        s->since_us = now_us;
         return list(s, now_us, reterr);
     }
     if (is_too_much(s)) {
@@ -317,4 +318,14 @@ enum mode_answer gaps_start_end(struct gaps_start *s, struct gaps *gaps, int64_t
         break;
     }
     return list(s, now_us, reterr);
+}
+
+bool gaps_start_waits(const struct gaps_start *s, struct source_culprit *ret_culprit) {
+    const struct holder *first = s->list ? holders_first(&s->holders, s->list) : NULL;
+    if (s->phase == GAPS_START_READS || !first)
+        return false;
+    *ret_culprit = (struct source_culprit){.starts = true, .gaps = (size_t)s->missing, .since_us = s->since_us,
+                                           .holders = holders_count(&s->holders, s->list)};
+    span_copy(ret_culprit->holder, sizeof ret_culprit->holder, span_of(first->id));
+    return true;
 }

@@ -38,6 +38,7 @@ struct gaps_start {
     uint64_t list;       /* the first one; 0: none was made */
     int64_t proven_upto; /* what is missing there or below is dead; INT64_MIN: nothing */
     int looks;
+    int64_t since_us; /* it is under way */
 };
 
 void gaps_start_init(struct gaps_start *s, struct mode *mode, struct gaps_sql *sql);
@@ -50,5 +51,8 @@ int gaps_start_open(struct gaps_start *s, struct span cursor, const struct sourc
 enum mode_answer gaps_start_row(struct gaps_start *s, struct error *reterr);
 /* An answer has ended. MODE_AGAIN: another statement was sent. MODE_GO_ON: `gaps` is at its place. */
 enum mode_answer gaps_start_end(struct gaps_start *s, struct gaps *gaps, int64_t now_us, struct error *reterr);
+
+/* Does the proof wait for somebody? Then for whom, in the members that are of a start. */
+bool gaps_start_waits(const struct gaps_start *s, struct source_culprit *ret_culprit);
 
 #endif

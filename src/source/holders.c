@@ -122,3 +122,10 @@ const struct holder *holders_first(const struct holders *h, uint64_t list) {
     }
     return first;
 }
+
+size_t holders_count(const struct holders *h, uint64_t list) {
+    size_t count = 0;
+    for (size_t i = 0; i < h->known.count; i++)
+        count += h->known.items[i].since <= list;
+    return count;
+}

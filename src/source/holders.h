@@ -48,5 +48,7 @@ void holders_end(struct holders *h);
 uint64_t holders_oldest(const struct holders *h);
 /* Who stood in that list already and is still there: the one who came first; NULL. */
 const struct holder *holders_first(const struct holders *h, uint64_t list);
+/* How many of them there are. */
+size_t holders_count(const struct holders *h, uint64_t list);
 
 #endif

@@ -42,12 +42,16 @@ static const char relation_sql[] =
     " WHERE g.tgrelid = c.oid AND g.tgenabled = 'A' AND NOT g.tgisinternal),"
     " (SELECT string_agg(format('%I.%I', f.relnamespace::regnamespace, f.relname), ', ' ORDER BY f.oid)"
     " FROM pg_partition_tree(c.oid) t"
-    " JOIN pg_class f ON f.oid = t.relid WHERE f.relkind = 'f')"
+    " JOIN pg_class f ON f.oid = t.relid WHERE f.relkind = 'f'),"
+    " (SELECT string_agg(DISTINCT format('%I.%I', b.relnamespace::regnamespace, b.relname), ', ')"
+    " FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid"
+    " AND d.refclassid = 'pg_class'::regclass JOIN pg_class b ON b.oid = d.refobjid AND b.relkind IN ('r', 'p')"
+    " WHERE w.ev_class = c.oid AND c.relkind IN ('v', 'm'))"
     " FROM (SELECT) AS one LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)"
     " ON c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND CASE WHEN $1::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = $1 END";
 
-#define RELATION_FACTS 11
+#define RELATION_FACTS 12
 
 static const char columns_sql[] =
     "SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END,"
@@ -191,12 +195,13 @@ static void look_at_relation(struct inspect *in) {
     struct judge_relation relation = {
         .found = in->table->oid != 0,
         .in_recovery = is_true(v[0]),
-        .is_table = span_is(v[5], "r") || span_is(v[5], "p"),
+        .kind = span_absent(v[5]) ? '\0' : v[5].data[0],
         .schema_usable = is_true(v[6]),
         .hides_rows = is_true(v[7]),
         .look_alikes = v[8],
         .fed_by_subscription = is_true(v[9]),
         .foreign_partitions = v[10],
+        .behind = v[11],
     };
     judge_relation(&in->judge, &relation);
 }
@@ -289,7 +294,7 @@ static enum inspect_step step_after(const struct inspect *in) {
     const struct judge *j = &in->judge;
     switch (in->step) {
     case INSPECT_RELATION:
-        return in->table->oid ? INSPECT_COLUMNS : INSPECT_ENDED;
+        return j->is_table ? INSPECT_COLUMNS : INSPECT_ENDED;
     case INSPECT_COLUMNS:
         return INSPECT_INDEXES;
     case INSPECT_INDEXES:

@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/log.h"
+#include "source/fit.h"
 
 #define WORD_MAX_BYTES 4096 /* a name of 1,000 bytes, all of them quotes */
 
 /* The pieces that the statements of a mend are made of, quoted and terminated. */
 struct words {
     struct buf table, schema, role, position, xid;
+    struct buf shell; /* the table, for a command line */
+    struct buf sequence, sequence_text; /* of a mend, as an identifier and as a literal */
 };
 
 static void words_done(struct words *w) {
@@ -19,6 +23,19 @@ static void words_done(struct words *w) {
     buf_done(&w->role);
     buf_done(&w->position);
     buf_done(&w->xid);
+    buf_done(&w->shell);
+    buf_done(&w->sequence);
+    buf_done(&w->sequence_text);
+}
+
+/* In single quotes; one inside ends them, is escaped, and begins them again. */
+static int add_shell_word(struct span word, struct buf *b) {
+    int r = buf_add_char(b, '\'');
+    for (size_t i = 0; r == 0 && i < word.len; i++)
+        r = word.data[i] == '\'' ? buf_addf(b, "'\\''") : buf_add_char(b, word.data[i]);
+    if (r == 0)
+        r = buf_add_char(b, '\'');
+    return r ? r : buf_terminate(b);
 }
 
 static int find_words(struct judge *j, struct words *w) {
@@ -31,8 +48,10 @@ static int find_words(struct judge *j, struct words *w) {
         {&w->position, span_of(table_column(j->table, ROW_POSITION)->column)},
         {&w->xid, span_of(table_column(j->table, TABLE_TRANSACTION_ID)->column)},
     };
-    w->table = BUF_INIT(WORD_MAX_BYTES);
+    w->table = w->shell = BUF_INIT(4 * WORD_MAX_BYTES);
     int r = table_name_quote(&j->table->name, &w->table);
+    if (r == 0)
+        r = add_shell_word(buf_span(&w->table), &w->shell);
     if (r == 0)
         r = buf_terminate(&w->table);
     for (size_t i = 0; r == 0 && i < ARRAY_LENGTH(names); i++) {
@@ -41,6 +60,13 @@ static int find_words(struct judge *j, struct words *w) {
         if (r == 0)
             r = buf_terminate(names[i].to);
     }
+    w->sequence = w->sequence_text = BUF_INIT(2 * WORD_MAX_BYTES);
+    if (r == 0)
+        r = buf_addf(&w->sequence, "%s.penstock_position", w->schema.data);
+    if (r == 0)
+        r = pgconn_quote_literal(buf_span(&w->sequence), &w->sequence_text);
+    if (r == 0)
+        r = buf_terminate(&w->sequence_text);
     if (r)
         j->findings->failure = r;
     return r;
@@ -54,16 +80,28 @@ static int find_words(struct judge *j, struct words *w) {
 static void judge_absent_table(struct judge *j, const struct judge_relation *r, const struct words *w) {
     bool hint = r->look_alikes.len > 0;
     j->readable = false;
-    REFUSE(j, "there is no table %s%s%.*s%s; make it (penstock schema --event-table prints one) or name another",
+    REFUSE(j, "there is no table %s%s%.*s%s; make it (penstock schema --event-table %s prints one) or name another",
            w->table.data, hint ? " (but there is " : "", SPAN_ARGS(r->look_alikes),
-           hint ? ": names with upper case need double quotes, other schemas their name)" : "");
+           hint ? ": names with upper case need double quotes, other schemas their name)" : "", w->shell.data);
+}
+
+static void judge_no_table(struct judge *j, const struct judge_relation *r, const struct words *w) {
+    bool behind = !span_absent(r->behind);
+    if (r->kind == 'f')
+        REFUSE(j, "%s is a foreign table, whose rows carry another server's transaction ids; tail the table where it is: name that "
+               "server as the connection", w->table.data);
+    else
+        REFUSE(j, "%s is a %sview, by which late commits can't be found; name the table itself%s%.*s%s, and say by columns, filter "
+               "and rules what the view says", w->table.data, r->kind == 'm' ? "materialized " : "",
+               behind ? " (it reads " : "", SPAN_ARGS(r->behind), behind ? ")" : "");
 }
 
 void judge_relation(struct judge *j, const struct judge_relation *r) {
     CLEANUP(words_done) struct words w = {0};
     if (find_words(j, &w) != 0)
         return;
-    j->readable = r->is_table && r->schema_usable && !r->hides_rows && span_absent(r->foreign_partitions);
+    j->is_table = r->kind == 'r' || r->kind == 'p';
+    j->readable = j->is_table && r->schema_usable && !r->hides_rows && span_absent(r->foreign_partitions);
     if (r->in_recovery)
         REFUSE(j, "the server is in recovery (a standby): its snapshots do not list running transactions, so rows would be "
                "lost; connect to the primary");
@@ -71,14 +109,14 @@ void judge_relation(struct judge *j, const struct judge_relation *r) {
         judge_absent_table(j, r, &w);
         return;
     }
-    if (!r->is_table)
-        REFUSE(j, "%s is no table but a view or a foreign table; name the table itself", w.table.data);
+    if (!j->is_table)
+        judge_no_table(j, r, &w);
     if (!span_absent(r->foreign_partitions))
         REFUSE(j, "partitions of %s are foreign tables (%.*s), whose rows carry another server's transaction ids and would be "
                "passed over; detach them, or tail them where they are", w.table.data, SPAN_ARGS(r->foreign_partitions));
     if (!r->schema_usable)
         REFUSE(j, "role %s may not use the schema: GRANT USAGE ON SCHEMA %s TO %s;", w.role.data, w.schema.data, w.role.data);
-    if (r->hides_rows)
+    if (r->hides_rows && j->is_table)
         REFUSE(j, "row-level security of %s would hide rows from role %s: ALTER ROLE %s BYPASSRLS;", w.table.data, w.role.data,
                w.role.data);
     j->subscribed = r->fed_by_subscription;
@@ -105,6 +143,54 @@ static void judge_transaction_id(struct judge *j, const struct table_column *c, 
              w->table.data, w->xid.data, c->oid == TABLE_OID_INT8 ? "::text::bigint" : "");
 }
 
+/* A statement that gives a column the type it needs, where one does without knowing what the values mean; else "". */
+static void mend_type(const struct table_column *c, const struct words *w, const char *name, char *to, size_t size) {
+    const char *table = w->table.data;
+    to[0] = '\0';
+    if (c->role == ROW_POSITION)
+        snprintf(to, size, ": ALTER TABLE %s ALTER COLUMN %s TYPE bigint USING %s::text::bigint;", table, name, name);
+    else if (c->role == ROW_EXTENSIONS)
+        snprintf(to, size, ": ALTER TABLE %s ALTER COLUMN %s TYPE jsonb USING %s::text::jsonb;", table, name, name);
+    else if (c->role == ROW_DATA)
+        snprintf(to, size, ": ALTER TABLE %s ALTER COLUMN %s TYPE jsonb USING to_jsonb(%s);", table, name, name);
+    else if (c->role == TABLE_TRANSACTION_ID) /* 3: see judge_rows; whoever may alter it waits for all others */
+        snprintf(to, size, ": ALTER TABLE %s ALTER COLUMN %s DROP DEFAULT, ALTER COLUMN %s TYPE xid8 USING '3'::xid8, "
+                 "ALTER COLUMN %s SET DEFAULT pg_current_xact_id(), ALTER COLUMN %s SET NOT NULL;", table, name, name, name, name);
+}
+
+static void judge_type(struct judge *j, const struct table_column *c, const char *name, const struct words *w) {
+    char mend[FINDINGS_LINE_MAX];
+    struct error error;
+    const char *allowed = table_unfit(c->role, c->oid), *key = key_of(c);
+    bool extension = c->role == ROW_EXTENSION;
+    if (allowed) {
+        mend_type(c, w, name, mend, sizeof mend);
+        REFUSE(j, "column %s of %s is of type %s; as %s it must be %s%s", name, w->table.data, c->type, key, allowed, mend);
+        return;
+    }
+    int r = fit_try(c, &error);
+    if (r < 0)
+        j->findings->failure = r;
+    if (r == FIT_E_NEVER)
+        REFUSE(j, "column %s of %s is of type %s, of which no event can be made (%s); set columns: {%s: %s%.*s%sNAME%s} to a "
+               "column of another type", name, w->table.data, c->type, error.text, key, extension ? "{" : "",
+               SPAN_ARGS(c->attribute), extension ? ": " : "", extension ? "}" : "");
+    if (c->role == ROW_RECORDED && !fit_is_wall(c->oid))
+        WARN(j, "column %s of %s is of type %s, by which lag is not counted: set columns: {recorded: NAME} to one of type "
+             "timestamptz, timestamp or date", name, w->table.data, c->type);
+}
+
+static void judge_nulls(struct judge *j, const struct table_column *c, const char *name, const struct words *w) {
+    if (c->not_null)
+        return;
+    if (c->role == ROW_POSITION)
+        REFUSE(j, "column %s may be NULL, and rows without it would be passed over: ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;",
+               name, w->table.data, name);
+    else if (fit_is_needed(c->role))
+        WARN(j, "column %s may be NULL, and an event without %s is held: ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", name,
+             key_of(c), w->table.data, name);
+}
+
 static void judge_absent(struct judge *j, const struct table_column *c, const struct words *w) {
     if (c->role == TABLE_TRANSACTION_ID && c->needed)
         REFUSE(j, "%s has no transaction-id column %s, which mode snapshot needs (mode gaps does not): "
@@ -129,16 +215,48 @@ static void judge_column(struct judge *j, const struct table_column *c, const st
         judge_absent(j, c, w);
         return;
     }
-    const char *allowed = table_unfit(c->role, c->oid);
-    j->readable &= c->readable && !(asked && allowed);
-    if (allowed)
-        REFUSE(j, "column \"%s\" of %s is of type %s; as %s it must be %s", c->column, w->table.data, c->type, key_of(c),
-               allowed);
-    else if (c->role == TABLE_TRANSACTION_ID)
+    CLEANUP(buf_done) struct buf name = BUF_INIT(WORD_MAX_BYTES);
+    int r = pgconn_quote_identifier(span_of(c->column), &name);
+    if (r == 0)
+        r = buf_terminate(&name);
+    if (r) {
+        j->findings->failure = r;
+        return;
+    }
+    bool unfit = table_unfit(c->role, c->oid);
+    j->readable &= c->readable && !(asked && unfit);
+    judge_type(j, c, name.data, w);
+    if (unfit)
+        return;
+    if (c->role == TABLE_TRANSACTION_ID)
         judge_transaction_id(j, c, w);
-    else if (c->role == ROW_POSITION && !c->not_null)
-        REFUSE(j, "column %s may be NULL, and rows without it would be passed over: ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;",
-               w->position.data, w->table.data, w->position.data);
+    else
+        judge_nulls(j, c, name.data, w);
+}
+
+/* Text has no type that could be guessed: neither does each event have one, nor all together. */
+static void judge_text(struct judge *j, const struct words *w) {
+    bool cast;
+    const struct table_column *data = table_column(j->table, ROW_DATA), *type = table_column(j->table, ROW_DATACONTENTTYPE);
+    if (j->table->text_typed || !data->found || table_unfit(ROW_DATA, data->oid) || table_form(data->oid, &cast) != ROW_FORM_TEXT)
+        return;
+    if (!type->found)
+        REFUSE(j, "column \"%s\" of %s is text, and without a datacontenttype such an event is held: set default_text_type: "
+               "TYPE, or ALTER TABLE %s ADD COLUMN datacontenttype text NOT NULL DEFAULT 'text/plain';", data->column,
+               w->table.data, w->table.data);
+    else if (!type->not_null)
+        WARN(j, "column \"%s\" of %s is text, and column \"%s\" may be NULL, without which such an event is held: set "
+             "default_text_type: TYPE, or have it NOT NULL", data->column, w->table.data, type->column);
+}
+
+static void judge_subscribed(struct judge *j, const struct words *w) {
+    const struct table_column *xid = table_column(j->table, TABLE_TRANSACTION_ID);
+    const char *table = w->table.data, *schema = w->schema.data;
+    REFUSE(j, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction ids and would "
+           "be passed over; have each get one of this server: CREATE FUNCTION %s.penstock_xid() RETURNS trigger LANGUAGE plpgsql "
+           "AS $penstock$ BEGIN NEW.%s := pg_current_xact_id()%s; RETURN NEW; END $penstock$; CREATE TRIGGER penstock_xid BEFORE "
+           "INSERT ON %s FOR EACH ROW EXECUTE FUNCTION %s.penstock_xid(); ALTER TABLE %s ENABLE ALWAYS TRIGGER penstock_xid;",
+           table, schema, w->xid.data, xid->oid == TABLE_OID_INT8 ? "::text::bigint" : "", table, schema, table);
 }
 
 void judge_columns(struct judge *j) {
@@ -151,10 +269,9 @@ void judge_columns(struct judge *j) {
         judge_column(j, c, &w);
         readable &= !c->found || c->readable;
     }
+    judge_text(j, &w);
     if (j->subscribed && !j->by_gaps)
-        REFUSE(j, "%s is filled by a subscription (logical replication), so its rows carry the publisher's transaction ids and "
-               "would be passed over: set %s to pg_current_xact_id() in a BEFORE INSERT trigger and ALTER TABLE %s ENABLE "
-               "ALWAYS TRIGGER it", w.table.data, w.xid.data, w.table.data);
+        judge_subscribed(j, &w);
     if (!readable)
         REFUSE(j, "role %s may not read %s: GRANT SELECT ON %s TO %s;", w.role.data, w.table.data, w.table.data, w.role.data);
 }
@@ -169,7 +286,14 @@ void judge_indexes(struct judge *j, const struct judge_indexes *found) {
         return;
     j->no_xid_index = !j->by_gaps && xid->found && position->found && !found->xid_position;
     j->no_position_index = position->found && !found->position;
-    if (position->found && !found->unique && !position->from_sequence)
+    if (!position->found || found->unique || position->from_sequence)
+        return;
+    if (j->table->partitioned) /* unique there only together with what it is partitioned by */
+        REFUSE(j, "column %s is not from a sequence, and of two rows with one position the second can be passed over: CREATE "
+               "SEQUENCE %s OWNED BY %s.%s; SELECT setval(%s, coalesce(max(%s), 0) + 1, false) FROM %s; ALTER TABLE %s "
+               "ALTER COLUMN %s SET DEFAULT nextval(%s);", w.position.data, w.sequence.data, w.table.data, w.position.data,
+               w.sequence_text.data, w.position.data, w.table.data, w.table.data, w.position.data, w.sequence_text.data);
+    else
         REFUSE(j, "column %s is neither unique nor from a sequence, and of two rows with one position the second can be passed "
                "over: ALTER TABLE %s ADD UNIQUE (%s);", w.position.data, w.table.data, w.position.data);
 }
@@ -214,7 +338,7 @@ static void judge_drawing(struct judge *j, const struct judge_sequence *s, const
     if (s->increment < 0)
         REFUSE(j, "sequence %.*s counts downward, so what is new stands below what was read: give %s a transaction-id column "
                "(penstock schema --event-table %s --existing), or ALTER SEQUENCE %.*s INCREMENT 1;", len, name, w->table.data,
-               w->table.data, len, name);
+               w->shell.data, len, name);
     if (s->cycles)
         REFUSE(j, "sequence %.*s begins anew when it has come to its end, below what was read: ALTER SEQUENCE %.*s NO CYCLE;",
                len, name, len, name);
@@ -228,8 +352,13 @@ void judge_sequence(struct judge *j, const struct judge_sequence *found) {
     CLEANUP(words_done) struct words w = {0};
     if (!j->by_gaps || find_words(j, &w) != 0)
         return;
+    const struct table_column *xid = table_column(j->table, TABLE_TRANSACTION_ID);
     if (found)
         judge_drawing(j, found, &w);
+    else if (xid->found)
+        WARN(j, "column %s of %s does not default to the next value of a sequence: writers that draw a position before their "
+             "insert locks the table can't be told from none, only gaps.retention waits for them, and a table that was wound back "
+             "is not noticed; mode snapshot, by its column %s, is the cure", w.position.data, w.table.data, w.xid.data);
     else
         WARN(j, "column %s of %s does not default to the next value of a sequence: writers that draw a position before their "
              "insert locks the table can't be told from none, only gaps.retention waits for them, and positions that are given out "

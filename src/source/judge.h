@@ -11,6 +11,7 @@ struct judge {
     const struct table *table;
     struct findings *findings;
     char role[64];       /* who asks */
+    bool is_table;       /* neither view nor foreign table: nothing else is to be said of those */
     bool by_gaps;        /* the mode that the table will be read by */
     bool readable;       /* nothing was found that would make a statement on the table fail */
     bool subscribed;     /* rows come by logical replication, as the publisher made them */
@@ -20,12 +21,13 @@ struct judge {
 struct judge_relation {
     bool found;
     bool in_recovery;
-    bool is_table;          /* neither view nor foreign table */
+    char kind;              /* pg_class.relkind */
     bool schema_usable;
     bool hides_rows;        /* row-level security */
     bool fed_by_subscription;
     struct span look_alikes;        /* tables that may have been meant */
     struct span foreign_partitions; /* absent: none */
+    struct span behind;             /* tables that a view reads; absent: none */
 };
 
 void judge_relation(struct judge *j, const struct judge_relation *r);

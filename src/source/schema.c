@@ -98,6 +98,7 @@ int source_add_transaction_id_sql(struct span table, struct span position, struc
  * sequence, which all see at once and nobody waits for. The trigger names it to the
  * function, which may set it though its writer may not: so nobody else may use that. */
 static const char notify_sql[] =
+    "CREATE SCHEMA IF NOT EXISTS %.*s;\n"
     "-- Wakes the forwarder (source.listen), at most every 10 ms and once for a statement.\n"
     "CREATE SEQUENCE IF NOT EXISTS %.*s MINVALUE 0;\n"
     "CREATE OR REPLACE FUNCTION %.*s.notify() RETURNS trigger\n"
@@ -149,19 +150,35 @@ int source_add_notify_sql(struct span table, struct span schema, struct span cha
     int r = find_names(table, &n);
     if (r == 0)
         r = find_notify_names(schema, channel, &c);
-    return r ? r : buf_addf(b, notify_sql, TEXT(c.sequence), TEXT(c.schema), TEXT(c.schema), n.table.data, n.table.data,
-                            TEXT(c.schema), TEXT(c.channel), TEXT(c.argument));
+    return r ? r : buf_addf(b, notify_sql, TEXT(c.schema), TEXT(c.sequence), TEXT(c.schema), TEXT(c.schema), n.table.data,
+                            n.table.data, TEXT(c.schema), TEXT(c.channel), TEXT(c.argument));
 }
+
+/* Serial or identity: the sequence depends on the table. Who reads by position must know how far it has come. */
+static const char grants_sql[] =
+    "GRANT SELECT ON %s TO %s;\n"
+    "-- Mode gaps reads the sequence of the positions.\n"
+    "DO $penstock$ DECLARE s regclass; BEGIN\n"
+    "    FOR s IN SELECT d.objid FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'\n"
+    "             WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass\n"
+    "             AND d.deptype IN ('a', 'i') AND d.refobjid = %.*s::regclass LOOP\n"
+    "        EXECUTE format('GRANT SELECT ON SEQUENCE %%s TO %%I', s, %.*s);\n"
+    "    END LOOP;\n"
+    "END $penstock$;\n";
 
 int source_add_grants_sql(struct span table, struct span role, struct buf *b) {
     CLEANUP(names_done) struct names n = {0};
-    CLEANUP(buf_done) struct buf quoted = BUF_INIT(1024);
+    CLEANUP(buf_done) struct buf quoted = BUF_INIT(1024), text = BUF_INIT(4096), to = BUF_INIT(1024);
     int r = find_names(table, &n);
     if (r == 0)
         r = pgconn_quote_identifier(role, &quoted);
     if (r == 0)
         r = buf_terminate(&quoted);
+    if (r == 0)
+        r = pgconn_quote_literal(buf_span(&n.table), &text);
+    if (r == 0)
+        r = pgconn_quote_literal(role, &to);
     if (r == 0 && n.schema.len)
         r = buf_addf(b, "GRANT USAGE ON SCHEMA %s TO %s;\n", n.schema.data, quoted.data);
-    return r ? r : buf_addf(b, "GRANT SELECT ON %s TO %s;\n", n.table.data, quoted.data);
+    return r ? r : buf_addf(b, grants_sql, n.table.data, quoted.data, TEXT(text), TEXT(to));
 }

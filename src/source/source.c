@@ -467,7 +467,8 @@ void source_release(struct source *s, uint64_t oldest_target) {
 }
 
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit) {
-    return s->state >= STATE_OPEN && s->mode->kind->culprit(s->mode, now_us, ret_culprit);
+    bool any = s->state >= STATE_STARTING && s->mode->kind->culprit(s->mode, now_us, ret_culprit);
+    return any && (s->state >= STATE_OPEN || ret_culprit->starts);
 }
 
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps) {

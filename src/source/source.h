@@ -21,8 +21,7 @@ struct source_options {
     char *table; /* as written: part.part, "Quoted Part" allowed */
     /* By role; NULL: the default name, which need not exist unless needed. */
     char *columns[ROW_ROLE_COUNT];
-    char *transaction_id;
-    char *constant_source, *constant_type;
+    char *transaction_id, *constant_source, *constant_type;
     struct source_extension *extensions; /* a map instead of one jsonb column */
     size_t extension_count;
     enum source_start start;
@@ -32,6 +31,7 @@ struct source_options {
     int64_t gaps_retention_us; /* how long a gap that was proven dead is probed all the same */
     int64_t gaps_max;          /* gaps in memory */
     int64_t max_message_bytes; /* copied from the sink: larger data is not loaded */
+    bool text_typed;           /* copied from the forwarder: there is a default_text_type */
 };
 
 void source_options_done(struct source_options *o);
@@ -102,6 +102,7 @@ const struct source_waiting *source_waiting(const struct source *s); /* by the l
 
 enum source_signal source_next(struct source *s, int64_t now_us, struct error *reterr);
 bool source_given_out_again(const struct source *s); /* why SOURCE_AHEAD: table or sequence were made anew */
+
 const struct row *source_row(const struct source *s);
 struct source_mark source_row_mark(const struct source *s);
 struct source_mark source_opened_mark(const struct source *s);
@@ -120,14 +121,13 @@ void source_saved(struct source *s, struct source_mark mark);
 void source_release(struct source *s, uint64_t oldest_target); /* targets below are needed no more */
 void source_reset(struct source *s); /* the connection was closed: back to before source_inspect */
 
-/* Findings of the last inspection, one a line, each with the statement that mends it; "" if none. */
-const char *source_note(const struct source *s);
+const char *source_note(const struct source *s); /* findings of the last inspection, one a line, with what mends it; "" */
 bool source_note_refuses(const struct source *s, unsigned line); /* is that line (from 0) why? else it is a warning */
 const char *source_mode(const struct source *s);   /* "snapshot", "gaps" */
 const char *source_system_identifier(const struct source *s); /* "" before inspection */
 const char *source_server(const struct source *s); /* as checkpoint_server spells it */
 
-/* Mode gaps only, while open. Culprit: only once a gap has waited for some seconds. */
+/* Mode gaps only, while open. Culprit: once a gap has waited for some seconds, and while a start waits. */
 bool source_culprit(const struct source *s, int64_t now_us, struct source_culprit *ret_culprit);
 bool source_gaps(const struct source *s, struct source_gaps *ret_gaps);
 

@@ -194,6 +194,7 @@ int table_init(struct table *t, const struct source_options *o) {
             add_column(t, i, column, SPAN_ABSENT, given || must_exist(role));
     }
     t->mode = (enum source_mode)o->mode;
+    t->text_typed = o->text_typed;
     add_column(t, TABLE_TRANSACTION_ID, o->transaction_id ? o->transaction_id : DEFAULT_TRANSACTION_ID, SPAN_ABSENT,
                o->transaction_id || t->mode == SOURCE_MODE_SNAPSHOT);
     for (size_t i = 0; i < o->extension_count; i++)
@@ -287,7 +288,7 @@ const char *table_unfit(int role, uint32_t oid) {
     case ROW_DATA:
         return is_text(oid) || oid == TABLE_OID_JSON || oid == TABLE_OID_JSONB || oid == TABLE_OID_BYTEA || oid == TABLE_OID_XML
                    ? NULL
-                   : "json, jsonb, text, varchar, xml or bytea";
+                   : "json, jsonb, text, varchar, char, xml or bytea";
     default:
         return NULL;
     }

@@ -20,11 +20,17 @@ enum {
     TABLE_OID_TEXT = 25,
     TABLE_OID_JSON = 114,
     TABLE_OID_XML = 142,
+    TABLE_OID_FLOAT4 = 700,
+    TABLE_OID_FLOAT8 = 701,
     TABLE_OID_BPCHAR = 1042,
     TABLE_OID_VARCHAR = 1043,
     TABLE_OID_DATE = 1082,
+    TABLE_OID_TIME = 1083,
     TABLE_OID_TIMESTAMP = 1114,
     TABLE_OID_TIMESTAMPTZ = 1184,
+    TABLE_OID_INTERVAL = 1186,
+    TABLE_OID_TIMETZ = 1266,
+    TABLE_OID_NUMERIC = 1700,
     TABLE_OID_UUID = 2950,
     TABLE_OID_JSONB = 3802,
     TABLE_OID_XID8 = 5069,
@@ -69,6 +75,7 @@ struct table {
     enum source_mode mode; /* as the options want it */
     uint32_t oid;          /* as it was found; 0: it wasn't */
     bool partitioned;
+    bool text_typed; /* text data without a datacontenttype has one */
     struct table_column columns[TABLE_COLUMNS_MAX];
     size_t count;
 };

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "status/kept.h"
 #include "status/port.h"
 #include "status/request.h"
 
@@ -41,8 +42,11 @@ struct server {
     struct door doors[DOOR_COUNT];
     size_t door_count;
     sd_event_source *timer;
+    int64_t armed_us; /* for when; CLOCK_NEVER: it is off */
     struct pending pending[COMMANDS_MAX];
     uint64_t commands; /* so far: their numbers */
+    uint64_t told; /* how often server_tell was called */
+    struct kept kept;
     struct forwarder_stats *stats; /* room for forwarders_max, filled per request */
 };
 
@@ -149,6 +153,33 @@ static bool look_for_answers(struct server *s, int64_t now_us) {
     return more;
 }
 
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    return (hash ^ value) * 1099511628211U; /* FNV-1a by words */
+}
+
+/* Another one with every change of a state and every answer to a command, of any forwarder. */
+static uint64_t version_of(const struct server *s, size_t count) {
+    uint64_t version = mix(14695981039346656037U, s->told);
+    for (size_t i = 0; i < count; i++) {
+        const struct forwarder_stats *f = &s->stats[i];
+        version = mix(mix(mix(version, (uint64_t)f->state), (uint64_t)f->since_wall_us), f->answer.number);
+    }
+    return mix(version, count);
+}
+
+static struct answer document(struct server *s, const struct listener_request *request) {
+    size_t count = collect(s);
+    uint64_t version = version_of(s, count);
+    int64_t now_us = clock_now_us();
+    enum metrics_format format = metrics_format_of(request->accept);
+    struct answer answer;
+    if (kept_find(&s->kept, request->path, format, version, now_us, &answer))
+        return answer;
+    answer = answer_get(&s->options.daemon, s->stats, count, request->path, request->accept);
+    kept_put(&s->kept, request->path, format, version, now_us, &answer);
+    return answer;
+}
+
 /* What is asked of a path: true with *ret_answer, false if a forwarder has to answer. */
 static bool ask(void *context, const struct listener_request *request, struct answer *ret_answer) {
     struct door *door = context;
@@ -161,20 +192,22 @@ static bool ask(void *context, const struct listener_request *request, struct an
     } else if (!is_read_only(request->method))
         *ret_answer = answer_not_allowed(ANSWER_GET_ALLOWS);
     else
-        *ret_answer = answer_get(&s->options.daemon, s->stats, collect(s), request->path, request->accept);
+        *ret_answer = document(s, request);
     return true;
 }
 
 /* The event loop. --------------------------------------------------------- */
 
+/* One that is armed for earlier is left alone: to set it twice for each request costs more than to be woken once too often. */
 static int arm_timer(struct server *s, int64_t now_us) {
     int64_t deadline_us = look_for_answers(s, now_us) ? now_us + ANSWER_INTERVAL_US : CLOCK_NEVER;
     for (size_t i = 0; i < s->door_count; i++) {
         int64_t door_us = listener_deadline_us(s->doors[i].listener, now_us);
         deadline_us = door_us < deadline_us ? door_us : deadline_us;
     }
-    if (deadline_us == CLOCK_NEVER)
-        return sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
+    if (deadline_us >= s->armed_us)
+        return 0;
+    s->armed_us = deadline_us;
     int r = sd_event_source_set_time(s->timer, (uint64_t)deadline_us);
     return r < 0 ? r : sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
 }
@@ -191,6 +224,7 @@ static int on_time(sd_event_source *source, uint64_t time_us, void *context) {
     (void)source, (void)time_us;
     struct server *s = context;
     int64_t now_us = clock_now_us();
+    s->armed_us = CLOCK_NEVER;
     for (size_t i = 0; i < s->door_count; i++)
         listener_work(s->doors[i].listener, now_us);
     return arm_timer(s, now_us);
@@ -247,12 +281,15 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
     if (!s || !s->stats)
         return refuse(-ENOMEM, "status.socket", options->socket.path, reterr);
     s->options = *options;
+    s->armed_us = CLOCK_NEVER;
     int r = open_socket(s, loop, reterr);
     if (r == 0)
         r = open_port(s, loop, reterr);
     if (r < 0)
         return r;
     r = sd_event_add_time(loop, &s->timer, CLOCK_BOOTTIME, 0, TIMER_ACCURACY_US, on_time, s);
+    if (r >= 0)
+        r = sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
     if (r >= 0)
         r = arm_timer(s, clock_now_us());
     if (r < 0)
@@ -263,6 +300,7 @@ int server_start(const struct server_options *options, struct sd_event *loop, st
 
 void server_tell(struct server *s, const struct document_daemon *daemon) {
     s->options.daemon = *daemon;
+    s->told++;
 }
 
 void server_stop(struct server *s) {
@@ -274,6 +312,7 @@ void server_stop(struct server *s) {
         sd_event_source_disable_unref(s->doors[i].readiness);
         listener_free(s->doors[i].listener);
     }
+    kept_done(&s->kept);
     free(s->stats);
     free(s);
 }

@@ -35,7 +35,10 @@ static inline void reader_set(char **place, const char *text) {
 
 /* Defaults for `table`; change options before reader_open. */
 static inline void reader_init(struct reader *r, const char *table) {
-    *r = (struct reader){.options = {.max_message_bytes = 64 << 20, .gaps_max = 100000, .gaps_retention_us = 600 * CLOCK_US_PER_S}};
+    *r = (struct reader){.options = {.max_message_bytes = 64 << 20,
+                                      .text_typed = true,
+                                      .gaps_max = 100000,
+                                      .gaps_retention_us = 600 * CLOCK_US_PER_S}};
     r->database.connect_timeout_us = 5 * CLOCK_US_PER_S;
     r->database.statement_timeout_us = 30 * CLOCK_US_PER_S;
     reader_set(&r->options.table, table);

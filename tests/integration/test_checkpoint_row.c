@@ -37,7 +37,9 @@ static void teardown(void) {
 
 static void run_sql_of_schema(const char *role, const char *event_table) {
     CLEANUP(buf_done) struct buf sql = BUF_INIT(65536);
-    ck_assert_int_eq(checkpoint_add_schema_sql(SPAN_LITERAL(SCHEMA), span_of(role), span_of(event_table), &sql), 0);
+    ck_assert_int_eq(checkpoint_add_schema_sql(SPAN_LITERAL(SCHEMA), &sql), 0);
+    if (role)
+        ck_assert_int_eq(checkpoint_add_role_sql(SPAN_LITERAL(SCHEMA), span_of(role), span_of(event_table), &sql), 0);
     ck_assert_int_eq(buf_terminate(&sql), 0);
     direct_run(pg, "%s", sql.data);
 }

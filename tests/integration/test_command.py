@@ -105,6 +105,9 @@ class Usage(Command):
         self.refused("--existing needs --event-table", "schema", "--existing")
         self.refused("--event-table", "schema", "--event-table", 'a."b')
         self.refused("--listen needs --event-table", "schema", "--listen", "c")
+        self.refused("--only wants event-table, tables, role or listen", "schema", "--only", "lists")
+        self.refused("--only listen needs --listen", "schema", "--only", "listen", "--event-table", "e")
+        self.refused("--only event-table needs --event-table", "schema", "--only", "event-table")
         self.refused("name is missing", "rebase", "--position", "1", "--reason", "x")
         self.refused("--reason TEXT is missing", "rebase", "orders", "--position", "1")
         self.refused("--position N or --upgraded", "rebase", "orders", "--reason", "x")
@@ -167,7 +170,7 @@ class Status(Command):
         d = self.daemon()
         all_of_it = json.loads(penstock("status", "--json", "-s", d.socket)[1])
         self.assertEqual([f["name"] for f in all_of_it["forwarders"]], ["orders"])
-        self.assertEqual(set(all_of_it), {"version", "instance", "started", "configuration", "healthy", "forwarders"})
+        self.assertEqual(set(all_of_it), {"version", "instance", "place", "started", "configuration", "healthy", "forwarders"})
         one = json.loads(penstock("status", "orders", "--json", "-s", d.socket)[1])
         self.assertEqual(set(one), set(all_of_it["forwarders"][0]))
 
@@ -383,6 +386,13 @@ class Configuration(Command):
         existing = penstock("schema", "--event-table", "shop.event", "--existing")[1]
         self.assertIn('ALTER TABLE "shop"."event"', existing)
         self.assertNotIn('CREATE TABLE IF NOT EXISTS "shop"."event"', existing)
+
+    def test_one_part_of_the_schema_is_printed_alone_and_all_of_them_are_the_whole(self):
+        arguments = ("schema", "--event-table", "shop.event", "--role", "r", "--listen", "woken")
+        parts = [penstock(*arguments, "--only", part)[1] for part in ("event-table", "tables", "role", "listen")]
+        self.assertEqual("".join(parts), penstock(*arguments)[1])
+        for part, word in zip(parts, ('CREATE TABLE IF NOT EXISTS "shop"."event"', ".checkpoint (", "CREATE ROLE", "CREATE TRIGGER")):
+            self.assertEqual([word in p for p in parts], [p is part for p in parts])
 
 
 if __name__ == "__main__":

@@ -98,11 +98,17 @@ class Exits(Case):
         self.wait_saved(20000, seconds=20)
         self.assertEqual(self.rabbitmq.count(self.queue), 20000)
 
+    def test_stopped_as_soon_as_it_can_be_is_0_as_well(self):
+        self.db.create_event_table()
+        d = self.daemon(start=False)
+        for _ in range(5):
+            self.assertEqual(d.start().stop(), 0)
+
     def test_sigint_stops_as_well(self):
         self.db.create_event_table()
         d = self.daemon()
         d.wait_state("idle")
-        d.process.send_signal(2)
+        d.signal(signal.SIGINT)
         self.assertEqual(d.wait(), 0)
 
     def test_a_stop_that_cannot_settle_is_1_and_says_what_will_be_sent_again(self):

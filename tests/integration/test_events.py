@@ -253,6 +253,7 @@ class Refused(Case):
         forwarders = {}
         for n, row in enumerate(self.DEFECTS.values()):
             self.db.create_event_table(f"event{n}")
+            self.db.sql(f"ALTER TABLE event{n} ALTER type DROP NOT NULL")
             self.db.insert(f"event{n}", **{"id": "bad", "type": "a.b", "streamid": "bad", **row})
             self.db.insert(f"event{n}", id="behind", type="a.b", streamid="bad")
             self.db.insert(f"event{n}", id=f"good{n}", type="a.b", streamid="good")

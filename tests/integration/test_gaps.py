@@ -258,7 +258,7 @@ class Held(Gaps):
         d.start()
         status = d.wait_state("held")
         self.assertIn(f"pid {connection.info.backend_pid} (billing, user penstock); its state is hidden from us: GRANT "
-                      "pg_read_all_stats", status["reason"])
+                      "pg_read_all_stats TO relay;", status["reason"])
         self.assertIsNone(status["culprit"]["state"])
 
     def test_who_only_reads_vacuums_or_writes_elsewhere_is_not_blamed(self):
@@ -293,6 +293,9 @@ class Many(Gaps):
     def starts_when_it_has_ended(self, d, connection):
         d.wait_state("starting")
         stays(lambda: d.status()["state"] == "starting", 1.5, "it waits for the transaction at position 1")
+        status = d.status()
+        self.assertRegex(status["reason"], r"the transaction that may still fill them has ended: 1, first of them \d+/\d+ ")
+        self.assertIn("when they have ended", status["resumes"])
         connection.commit()
         d.wait_state("idle", "delivering", seconds=30)
         gaps = d.status()["source"]["gaps"]
@@ -376,6 +379,22 @@ class Moved(Gaps):
         status = d.wait_state("ahead", seconds=20)
         self.assertIn("it is at position 5, and the table's sequence has given out none above 4", status["reason"])
         self.assertIn("setval", status["resumes"])
+
+    def test_what_is_said_of_ahead_is_of_the_last_look(self):
+        """Which comes every 30 s."""
+        d = self.daemon_for()
+        for i in range(1, 6):
+            self.insert(i)
+        self.receive(5)
+        self.wait_saved(5)
+        self.db.sql("SELECT setval('event_position_seq', 4)")
+        since = d.wait_state("ahead", seconds=20)["since"]
+        self.db.sql("TRUNCATE event RESTART IDENTITY")
+        wait_until(lambda: "was started anew" in d.status()["reason"], 40)
+        status = d.status()
+        self.assertEqual((status["state"], status["since"]), ("ahead", since))
+        self.assertIn("--upgraded", status["resumes"])
+        self.assertNotIn("setval", status["resumes"])
 
     def test_now_means_what_is_committed_from_now_on(self):
         connection, cursor = self.session()

@@ -69,7 +69,7 @@ class Story(unittest.TestCase):
             return all(piece in topics.get(name, "") for name, piece in pieces.items())
 
         wait_until(found, 20, f"{pieces}", every=0)
-        return [n for n in said if "does not exist" not in n and "can be published to now" not in n]
+        return [n for n in said if "does not exist" not in n and "is there: publishing to it is tried now" not in n]
 
     def assert_said(self, notices, *pieces):
         for piece in pieces:
@@ -133,7 +133,7 @@ class Cluster(Story):
         self.assertNotIn("later", self.kafka.topics.names())
         self.run_command(command, "kafka-topics.sh", "TopicCommand")
         self.until(look, later="fit partitions=")
-        self.assertIn("info: topic 'later' can be published to now", look.notices)
+        self.assertIn("info: topic 'later' is there: publishing to it is tried now", look.notices)
 
     def test_a_deleted_topic_is_not_made_again_by_looking(self):
         # By processes of their own: the library's administrator would ask for it again, and so make it.
@@ -178,7 +178,7 @@ class Rights(Story):
         self.allow(notices[0])
         topics, notices = look()
         self.assertIn("fit partitions=1 replicas=1 max_message_bytes=1048588", topics["closed"])
-        self.assert_said(notices, "info: topic 'closed' can be published to now")
+        self.assert_said(notices, "info: topic 'closed' is there: publishing to it is tried now")
 
     def test_without_the_right_to_see_the_configuration_it_is_fit_all_the_same(self):
         self.kafka.create_topic("veiled", 4)

@@ -30,12 +30,6 @@ class Elsewhere(Penstockd):
             children = f.read().split()
         return int(children[0]) if children else None
 
-    def signal(self, number):
-        os.kill(self.pid(), number)
-
-    def terminate(self):
-        self.signal(signal.SIGTERM)
-
 
 class Instances:
     """Two of them, with one database and one broker; mixed into a story."""

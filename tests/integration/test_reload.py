@@ -29,7 +29,7 @@ class Reload(Case):
         if configuration is not None:
             d.write(configuration)
         before = d.log().count(expect)
-        d.process.send_signal(signal.SIGHUP)
+        d.signal(signal.SIGHUP)
         wait_until(lambda: d.log().count(expect) > before, 20, lambda: f"{expect}: {d.log()[-2000:]}")
 
     def backends(self, forwarder):
@@ -210,7 +210,7 @@ class Reload(Case):
         wait_until(lambda: d.status()["counts"]["published"] == 10)
         configuration["forwarders"]["orders"]["retry"] = {"max": "1s"}
         d.write(configuration)
-        d.process.send_signal(signal.SIGHUP)
+        d.signal(signal.SIGHUP)
         d.wait_state("stopping")
         d.terminate()
         self.assertEqual(d.wait(), 1)
@@ -227,7 +227,7 @@ class Reload(Case):
         d.start()
         self.assertIn("READY=1", manager.recv(4096).decode())
         d.wait_state("idle")
-        d.process.send_signal(signal.SIGHUP)
+        d.signal(signal.SIGHUP)
         begin = manager.recv(4096).decode()
         self.assertRegex(begin, r"(?m)^RELOADING=1$")
         self.assertRegex(begin, r"(?m)^MONOTONIC_USEC=\d+$")

@@ -6,7 +6,7 @@ import sys
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from penstock import Case, main, penstock
+from penstock import Case, main, penstock, wait_until
 
 
 class Names(Case):
@@ -38,6 +38,7 @@ class Names(Case):
 
     def test_constants_for_source_and_type(self):
         self.db.create_event_table()
+        self.db.sql("ALTER TABLE event ALTER source DROP NOT NULL, ALTER type DROP NOT NULL")
         self.db.insert(id="1", source=None, type=None)
         self.daemon_for(source={"columns": {"source": {"value": "/shop"}, "type": {"value": "a.b"}}})
         message = self.receive(1)[0]
@@ -201,6 +202,42 @@ class Unfit(Case):
         self.assertEqual(self.receive_ids(1), [id])
         self.wait_saved(1)
         self.assertEqual(d.stop(), 0)
+
+    def test_the_printed_grants_are_enough_for_both_modes_and_every_command(self):
+        for mode in ("snapshot", "gaps"):
+            with self.subTest(mode):
+                role, table = f"Rea'der {Case.stories} {mode}", f'event_{mode}'
+                quoted = '"' + role + '"'
+                self.db.sql(f"CREATE ROLE {quoted} LOGIN")
+                self.db.sql(penstock("schema", "--role", role, "--event-table", f"public.{table}")[1])
+                self.db.insert(table, id="1", type="a.b", source="/x")
+                name = f"orders-{mode}"
+                c = self.configuration({name: self.forwarder({"table": table, "mode": mode})}, checkpoint={"create": False})
+                c["connections"]["db"]["postgresql"]["conninfo"] += " user='" + role.replace("'", "\\'") + "'"
+                d = self.daemon(c)
+                self.assertEqual(self.receive_ids(1), ["1"])
+                self.wait_saved(1, name)
+                for command in ("pause", "resume"):
+                    self.assertEqual(penstock("-s", d.socket, command, name, "--reason", "x")[0], 0)
+                if mode == "gaps":      # a position that nobody fills stands in our table gap
+                    self.db.sql(f"SELECT nextval('{table}_position_seq')")
+                    self.db.insert(table, id="3", type="a.b", source="/x")
+                    self.assertEqual(self.receive_ids(1), ["3"])
+                    wait_until(lambda: d.status(name)["source"]["gaps"]["dead"] == 1)
+                    self.db.insert(table, id="after", type="a.b", source="/x")  # a save that comes after the proof
+                    self.assertEqual(self.receive_ids(1), ["after"])
+                    wait_until(lambda: self.db.value("SELECT count(*) FROM penstock.gap") == 1)
+                bad = self.db.insert(table, id="4", type="", source="/x")
+                d.wait_state("held", forwarder=name)
+                code, out, err = penstock("-s", d.socket, "skip", name, str(bad), "--reason", "x")
+                self.assertEqual(code, 0, out + err)
+                self.assertEqual(d.stop(), 0)
+                code, out, err = penstock("-c", d.config_file, "rebase", name, "--position", str(bad), "--reason", "x")
+                self.assertEqual(code, 0, out + err)
+                self.db.insert(table, id="5", type="a.b", source="/x")
+                d.start()
+                self.assertEqual(self.receive_ids(1), ["5"])
+                self.assertEqual(d.stop(), 0)
 
     def test_without_our_tables_and_without_create_the_statement_is_said(self):
         self.db.create_event_table()

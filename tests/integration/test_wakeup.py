@@ -21,7 +21,7 @@ class Listening(Case):
         self.db.create_event_table()
 
     def notify_on_insert(self):
-        sql = penstock("schema", "--event-table", "public.event", "--existing", "--listen", CHANNEL)[1]
+        sql = penstock("schema", "--event-table", "public.event", "--listen", CHANNEL, "--only", "listen")[1]
         self.db.sql(sql)
         self.db.sql(sql)        # again does no harm
 

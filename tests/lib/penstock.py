@@ -154,8 +154,8 @@ class Database:
             CREATE TABLE {table} (
                 position bigserial PRIMARY KEY,
                 id text NOT NULL DEFAULT gen_random_uuid()::text,
-                source text DEFAULT '/shop/orders',
-                type text,
+                source text NOT NULL DEFAULT '/shop/orders',
+                type text NOT NULL,
                 subject text,
                 time timestamptz,
                 datacontenttype text,
@@ -344,6 +344,8 @@ class UnixHTTPConnection(http.client.HTTPConnection):
 class Penstockd:
     """The daemon with a configuration of its own."""
 
+    HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
     def __init__(self, directory, configuration, environment=None):
         self.directory = directory
         os.makedirs(directory, exist_ok=True)
@@ -381,8 +383,26 @@ class Penstockd:
         self.process.kill()
         self.process.wait()
 
+    def pid(self):
+        return self.process.pid
+
+    def waits_for_signals(self):
+        """Whichever comes before it has blocked them, first of all in its main(), ends it without a word."""
+        try:
+            with open(f"/proc/{self.pid()}/status", encoding="ascii") as f:
+                blocked = int(re.search(r"SigBlk:\s+(\w+)", f.read()).group(1), 16)
+        except OSError:
+            return True     # it has ended
+        return not self.alive() or all(blocked >> (number - 1) & 1 for number in self.HANDLED)
+
+    def signal(self, number):
+        if number in self.HANDLED:
+            wait_until(self.waits_for_signals, 10, every=0.001)
+        if self.alive():
+            os.kill(self.pid(), number)
+
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
 
     def wait(self, seconds=25):
         """Its exit status."""

@@ -177,6 +177,9 @@ static const struct {
     {"linger.ms", "0.5", NULL},
     {"linger.ms", "5s", "would take it for 5"},
     {"linger.ms", "-1", "range"},
+    {"linger.ms", "1000", NULL},
+    {"linger.ms", "1001", "at most 1000 is allowed"},
+    {"queue.buffering.max.ms", "300000", "at most 1000 is allowed"},
     {"socket.timeout.ms", "4294967306", "would take it for 10"}, /* 2^32 + 10 */
     {"socket.timeout.ms", "30 s", "without a unit"},
     {"socket.timeout.ms", "soon", "Invalid value"},

@@ -469,7 +469,7 @@ START_TEST(a_missing_topic_is_said_once_with_what_to_do) {
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 1 * S);
     ASSERT_NO_NOTICE();
     learn(fit("bills"), 1, 2 * S);
-    ASSERT_REMARK("topic 'bills' can be published to now");
+    ASSERT_REMARK("topic 'bills' is there: publishing to it is tried now");
     ASSERT_NO_NOTICE();
     learn(unfit("bills", KAFKA_TOPIC_MISSING), 1, 3 * S);
     ASSERT_WARNING("topic 'bills' does not exist");
@@ -511,12 +511,26 @@ START_TEST(a_right_that_lacks_to_see_the_configuration_is_a_remark) {
     topic.described = false;
     topic.max_message_bytes = 0;
     topic.min_insync = 0;
+    topic.forbidden = true;
     snprintf(topic.reason, sizeof topic.reason, "Broker: Topic authorization failed");
     learn(topic, 3, 0);
     ASSERT_REMARK("configuration of topic 'orders' can't be read (Broker: Topic authorization failed)",
                   "--operation DescribeConfigs --topic orders");
     ASSERT_NO_NOTICE();
     learn(topic, 3, 0);
+    ASSERT_NO_NOTICE();
+}
+END_TEST
+
+START_TEST(no_right_is_named_where_none_lacks) {
+    begin(1);
+    struct kafka_topic topic = fit("orders");
+    topic.described = false;
+    topic.max_message_bytes = 0;
+    topic.min_insync = 0;
+    snprintf(topic.reason, sizeof topic.reason, "Local: Timed out");
+    learn(topic, 3, 0);
+    ASSERT_REMARK("configuration of topic 'orders' can't be read (Local: Timed out)", "asked for again");
     ASSERT_NO_NOTICE();
 }
 END_TEST
@@ -637,7 +651,7 @@ START_TEST(a_topic_made_again_with_other_partitions_is_a_warning) {
     ASSERT_WARNING("does not exist");
     topic.partitions = 1;
     learn(topic, 3, 0);
-    ASSERT_REMARK("can be published to now");
+    ASSERT_REMARK("is there: publishing to it is tried now");
     ASSERT_WARNING("topic 'orders' has 1 partition, and had 6");
     ASSERT_NO_NOTICE();
 }
@@ -762,6 +776,7 @@ int main(void) {
     tcase_add_test(notices, what_was_never_said_needs_no_all_clear);
     tcase_add_test(notices, the_event_that_waits_says_that_its_topic_is_missing_if_only_a_template_names_it);
     tcase_add_test(notices, a_right_that_lacks_to_see_the_configuration_is_a_remark);
+    tcase_add_test(notices, no_right_is_named_where_none_lacks);
     tcase_add_test(notices, what_can_not_be_seen_for_a_while_is_not_said_again_afterwards);
     tcase_add_test(notices, a_topic_that_takes_less_than_we_is_said_again_only_when_it_changes);
     tcase_add_test(notices, one_copy_is_a_warning_where_there_could_be_two);

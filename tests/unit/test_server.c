@@ -357,6 +357,26 @@ START_TEST(health_and_readiness_are_statuses) {
 }
 END_TEST
 
+/* What is kept for a moment never hides a change of state, nor what a command has done. */
+START_TEST(a_change_is_seen_at_once) {
+    started();
+    for (int i = 0; i < 3; i++) {
+        told[0].state = FORWARDER_REFUSED;
+        expect(GET("/health"), 503, JSON);
+        expect(GET("/health"), 503, JSON);
+        told[0].state = FORWARDER_DELIVERING;
+        expect(GET("/health"), 200, JSON);
+        expect(GET("/health"), 200, JSON);
+    }
+    told_count = 1;
+    expect(GET("/status/two%20words"), 404, PROBLEM);
+    told_count = 2;
+    expect(GET("/status/two%20words"), 200, JSON);
+    told_count = 1;
+    expect(GET("/status/two%20words"), 404, PROBLEM);
+}
+END_TEST
+
 START_TEST(no_forwarders_is_an_answer_too) {
     started();
     told_count = 0;
@@ -795,6 +815,7 @@ int main(void) {
     tcase_add_test(cases, a_stop_answers_whoever_waits);
     tcase_add_test(cases, head_has_the_header_alone);
     tcase_add_test(cases, health_and_readiness_are_statuses);
+    tcase_add_test(cases, a_change_is_seen_at_once);
     tcase_add_test(cases, no_forwarders_is_an_answer_too);
     tcase_add_test(cases, a_header_over_the_limit_is_refused);
     tcase_add_test(cases, each_limit_has_a_problem_document);
