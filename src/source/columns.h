@@ -23,6 +23,7 @@ struct columns {
     struct buf recorded; /* e."position" AS p, e."recorded_at" AS t (NULL: no such column): for a look */
     struct buf nulls;    /* , NULL, NULL … */
     struct buf texts;    /* , q.c4::text AS t: data, converted once */
+    struct buf walked;   /* `stored` with its texts: for rows that no sort and no second branch drops again */
     struct buf out;      /* , q.p::int8, q.c1 …, q.t: of q with its texts */
     struct row_column list[TABLE_COLUMNS_MAX]; /* what `out` returns */
     size_t count;

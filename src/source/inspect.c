@@ -57,7 +57,7 @@ static const char columns_sql[] =
     "SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END,"
     " format_type(a.atttypid, a.atttypmod), a.attnotnull, has_column_privilege(a.attrelid, a.attnum, 'SELECT'),"
     " a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE '%nextval(%', false),"
-    " coalesce(pg_get_expr(d.adbin, d.adrelid) ~ 'pg_current_xact_id\\(|txid_current\\(', false)"
+    " coalesce(pg_get_expr(d.adbin, d.adrelid) ~ 'pg_current_xact_id\\(|txid_current\\(', false), a.atttypid"
     " FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid"
     " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
     " WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped";
@@ -215,6 +215,7 @@ static void look_at_column(struct inspect *in) {
         .readable = is_true(pgconn_value(in->tail, 4)),
         .from_sequence = is_true(pgconn_value(in->tail, 5)),
         .from_transaction = is_true(pgconn_value(in->tail, 6)),
+        .declared = read_oid(pgconn_value(in->tail, 7)),
     };
     table_found(in->table, &fact);
 }

@@ -110,12 +110,12 @@ static const struct walk_params copy_params = {SETTING(1, "pg_snapshot"), SETTIN
 
 /* Rows with a transaction at or above xmax(S), by position. Such a one can't be
  * visible in S, so one test is enough. */
-static int add_walk(struct buf *b, const struct pieces *p, const struct walk_params *params) {
+static int add_walk(struct buf *b, const struct pieces *p, struct span stored, const struct walk_params *params) {
     return buf_addf(b,
                     "SELECT %.*s FROM %.*s WHERE %.*s >= %s AND %.*s > %s AND %.*s <= %s"
                     " AND %.*s >= (SELECT pg_snapshot_xmax(%s)%s) AND pg_visible_in_snapshot(%.*s%s, %s)"
                     " ORDER BY %.*s LIMIT %s",
-                    TEXT(p->c->stored), TEXT(p->c->from), TEXT(p->c->position), params->first, TEXT(p->c->position),
+                    SPAN_ARGS(stored), TEXT(p->c->from), TEXT(p->c->position), params->first, TEXT(p->c->position),
                     params->position, TEXT(p->c->position), params->end, TEXT(p->xid), params->s, p->from_xid8, TEXT(p->xid),
                     p->xid8, params->n, TEXT(p->c->position), params->limit);
 }
@@ -141,18 +141,19 @@ static int make_page(struct snapshot_sql *s, const struct pieces *p) {
     if (r == 0)
         r = buf_addf(b, " ORDER BY p LIMIT $6) UNION ALL (");
     if (r == 0)
-        r = add_walk(b, p, &sent_params);
+        r = add_walk(b, p, buf_span(&p->c->stored), &sent_params);
     if (r == 0)
         r = buf_addf(b, ")) u ORDER BY p LIMIT $6");
     return r ? r : end_page(b);
 }
 
-/* The same when nothing ran in S: a partitioned table has an index less to open for each partition. */
+/* The same when nothing ran in S: a partitioned table has an index less to open for each partition. An index gives
+ * these rows in their order and the limit ends it: what is converted there is needed, and passes one level less. */
 static int make_walk(struct buf *b, const struct pieces *p, const struct walk_params *params) {
-    int r = begin_page(b, p);
+    int r = buf_addf(b, "SELECT %.*s%.*s UNION ALL SELECT NULL%.*s FROM (", TEXT(p->c->pid), TEXT(p->c->nulls), TEXT(p->c->out));
     if (r == 0)
-        r = add_walk(b, p, params);
-    return r ? r : end_page(b);
+        r = add_walk(b, p, buf_span(&p->c->walked), params);
+    return r ? r : buf_addf(b, " OFFSET 0) q");
 }
 
 /* A row that can be seen, above $2, and that S did not see. Within a backlog everything below is done and the next one is

@@ -220,6 +220,7 @@ void table_found(struct table *t, const struct table_fact *fact) {
             continue;
         c->found = true;
         c->oid = fact->oid;
+        c->declared = fact->declared;
         snprintf(c->type, sizeof c->type, "%.*s", SPAN_ARGS(fact->type));
         c->not_null = fact->not_null;
         c->readable = fact->readable;

@@ -51,7 +51,8 @@ int table_name_quote(const struct table_name *name, struct buf *b) MUST_CHECK;
 /* What pg_attribute says about a column. */
 struct table_fact {
     struct span name;
-    uint32_t oid; /* of the type; of a domain, of its base type */
+    uint32_t oid;      /* of the type; of a domain, of its base type */
+    uint32_t declared; /* of the type itself */
     struct span type; /* as SQL writes it */
     bool not_null, readable;
     bool from_sequence, from_transaction; /* its default */
@@ -63,7 +64,7 @@ struct table_column {
     struct span attribute; /* ROW_EXTENSION */
     bool needed;           /* the table must have it */
     bool found;
-    uint32_t oid;
+    uint32_t oid, declared;
     char type[64]; /* cut */
     bool not_null, readable, from_sequence, from_transaction;
 };
