@@ -290,10 +290,16 @@ class Many(Gaps):
             SELECT setval('event_position_seq', %s)""", self.GAPS, 2 * self.GAPS)
         return connection
 
-    def starts_when_it_has_ended(self, d, connection):
+    def waits_for_the_transaction(self, d):
+        """On a busy machine it is some time before it has connected, and looked."""
         d.wait_state("starting")
-        stays(lambda: d.status()["state"] == "starting", 1.5, "it waits for the transaction at position 1")
-        status = d.status()
+        wait_until(lambda: "the transaction that may still fill them has ended" in (d.status()["reason"] or ""), 20,
+                   lambda: f"{d.status()}")
+        stays(lambda: d.status()["state"] == "starting", 1, "it waits for the transaction at position 1")
+        return d.status()
+
+    def starts_when_it_has_ended(self, d, connection):
+        status = self.waits_for_the_transaction(d)
         self.assertRegex(status["reason"], r"the transaction that may still fill them has ended: 1, first of them \d+/\d+ ")
         self.assertIn("when they have ended", status["resumes"])
         connection.commit()
@@ -310,8 +316,7 @@ class Many(Gaps):
     def test_a_start_position_does_too_and_nothing_above_it_is_left_out(self):
         connection = self.burn()
         d = self.daemon_for(source={"start": {"position": 2 * self.GAPS}})
-        d.wait_state("starting")
-        stays(lambda: d.status()["state"] == "starting", 1, "it waits for the transaction at position 1")
+        self.waits_for_the_transaction(d)
         connection.rollback()
         self.assertEqual(self.receive_ids(1), ["old"])
         self.assert_queue_empty()
