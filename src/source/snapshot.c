@@ -147,9 +147,17 @@ static int make_page(struct snapshot_sql *s, const struct pieces *p) {
     return r ? r : end_page(b);
 }
 
-/* The same when nothing ran in S: a partitioned table has an index less to open for each partition. An index gives
- * these rows in their order and the limit ends it: what is converted there is needed, and passes one level less. */
-static int make_walk(struct buf *b, const struct pieces *p, const struct walk_params *params) {
+/* The same when nothing ran in S: a partitioned table has an index less to open for each partition. */
+static int make_walk(struct buf *b, const struct pieces *p) {
+    int r = begin_page(b, p);
+    if (r == 0)
+        r = add_walk(b, p, buf_span(&p->c->stored), &sent_params);
+    return r ? r : end_page(b);
+}
+
+/* Of one index, which gives the rows in their order until the limit ends it: what is converted there is needed, and passes
+ * one level less. (Of partitions each has a row ready that may never be taken.) */
+static int make_straight_walk(struct buf *b, const struct pieces *p, const struct walk_params *params) {
     int r = buf_addf(b, "SELECT %.*s%.*s UNION ALL SELECT NULL%.*s FROM (", TEXT(p->c->pid), TEXT(p->c->nulls), TEXT(p->c->out));
     if (r == 0)
         r = add_walk(b, p, buf_span(&p->c->walked), params);
@@ -205,9 +213,9 @@ int snapshot_init(struct snapshot_sql *s, const struct table *table, int64_t max
     if (r == 0)
         r = make_look(&s->look_within, &p, true);
     if (r == 0)
-        r = make_walk(&s->walk, &p, &sent_params);
+        r = table->partitioned ? make_walk(&s->walk, &p) : make_straight_walk(&s->walk, &p, &sent_params);
     if (r == 0 && !table->partitioned)
-        r = make_walk(&s->copy, &p, &copy_params);
+        r = make_straight_walk(&s->copy, &p, &copy_params);
     buf_done(&p.xid);
     buf_done(&p.filled);
     struct buf *all[] = {&s->start, &s->small, &s->first, &s->page, &s->walk, &s->copy, &s->look, &s->look_within};
