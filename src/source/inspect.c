@@ -46,12 +46,12 @@ static const char relation_sql[] =
     " (SELECT string_agg(DISTINCT format('%I.%I', b.relnamespace::regnamespace, b.relname), ', ')"
     " FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid"
     " AND d.refclassid = 'pg_class'::regclass JOIN pg_class b ON b.oid = d.refobjid AND b.relkind IN ('r', 'p')"
-    " WHERE w.ev_class = c.oid AND c.relkind IN ('v', 'm'))"
+    " WHERE w.ev_class = c.oid AND c.relkind IN ('v', 'm')), c.relpersistence = 'u'"
     " FROM (SELECT) AS one LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)"
     " ON c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
     " AND CASE WHEN $1::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = $1 END";
 
-#define RELATION_FACTS 12
+#define RELATION_FACTS 13
 
 static const char columns_sql[] =
     "SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END,"
@@ -72,16 +72,26 @@ static const char indexes_sql[] =
     " FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam"
     " WHERE i.indrelid = $1 AND i.indisvalid AND i.indpred IS NULL AND m.amname = 'btree') AS indexes";
 
-/* An identity's sequence depends on its column; else the column's default depends on its sequence. */
+/* An identity's sequence depends on its column; else the column's default depends on its sequence. With it the partitions
+ * that have another one, and what gives them this one. */
 static const char sequence_sql[] =
     "SELECT format('%I.%I', c.relnamespace::regnamespace, c.relname), s.seqcache, s.seqincrement, s.seqcycle,"
-    " has_sequence_privilege(s.seqrelid, 'SELECT')"
+    " has_sequence_privilege(s.seqrelid, 'SELECT'), others.names, others.mend"
     " FROM pg_attribute a JOIN pg_sequence s ON s.seqrelid IN ("
     "SELECT d.objid FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
     " AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = 'i'"
     " UNION SELECT d.refobjid FROM pg_attrdef f JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid"
     " AND d.refclassid = 'pg_class'::regclass WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum)"
-    " JOIN pg_class c ON c.oid = s.seqrelid WHERE a.attrelid = $1 AND a.attname = $2";
+    " JOIN pg_class c ON c.oid = s.seqrelid CROSS JOIN LATERAL (SELECT string_agg(o.name, ', ') AS names, string_agg(format("
+    "'ALTER TABLE %s ALTER COLUMN %I SET DEFAULT nextval(%L);', o.name, $2, format('%I.%I', c.relnamespace::regnamespace,"
+    " c.relname)), ' ') AS mend FROM (SELECT DISTINCT format('%I.%I', p.relnamespace::regnamespace, p.relname) AS name"
+    " FROM pg_partition_tree($1) t JOIN pg_class p ON p.oid = t.relid AND p.oid <> $1"
+    " JOIN pg_attribute pa ON pa.attrelid = p.oid AND pa.attname = $2"
+    " JOIN pg_attrdef pf ON pf.adrelid = p.oid AND pf.adnum = pa.attnum"
+    " JOIN pg_depend pd ON pd.classid = 'pg_attrdef'::regclass AND pd.objid = pf.oid"
+    " AND pd.refclassid = 'pg_class'::regclass JOIN pg_class ps ON ps.oid = pd.refobjid AND ps.relkind = 'S'"
+    " AND ps.oid <> c.oid) o) others"
+    " WHERE a.attrelid = $1 AND a.attname = $2";
 
 static struct pgconn_param text_param(const char *text) {
     return param_text(span_of(text));
@@ -202,6 +212,7 @@ static void look_at_relation(struct inspect *in) {
         .fed_by_subscription = is_true(v[9]),
         .foreign_partitions = v[10],
         .behind = v[11],
+        .unlogged = is_true(v[12]),
     };
     judge_relation(&in->judge, &relation);
 }
@@ -236,6 +247,8 @@ static void look_at_sequence(struct inspect *in) {
         .increment = read_number(pgconn_value(in->tail, 2)),
         .cycles = is_true(pgconn_value(in->tail, 3)),
         .readable = is_true(pgconn_value(in->tail, 4)),
+        .other_partitions = pgconn_value(in->tail, 5),
+        .other_mend = pgconn_value(in->tail, 6),
     };
     in->any_sequence = true;
     judge_sequence(&in->judge, &sequence);

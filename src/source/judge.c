@@ -120,6 +120,7 @@ void judge_relation(struct judge *j, const struct judge_relation *r) {
         REFUSE(j, "row-level security of %s would hide rows from role %s: ALTER ROLE %s BYPASSRLS;", w.table.data, w.role.data,
                w.role.data);
     j->subscribed = r->fed_by_subscription;
+    j->unlogged = r->unlogged;
 }
 
 /* Its columns. -------------------------------------------------------------- */
@@ -272,6 +273,9 @@ void judge_columns(struct judge *j) {
     judge_text(j, &w);
     if (j->subscribed && !j->by_gaps)
         judge_subscribed(j, &w);
+    if (j->unlogged && j->by_gaps)
+        REFUSE(j, "%s is unlogged: a crash of the server empties it and its sequence begins anew, so that what comes then would "
+               "pass for read: ALTER TABLE %s SET LOGGED;", w.table.data, w.table.data);
     if (!readable)
         REFUSE(j, "role %s may not read %s: GRANT SELECT ON %s TO %s;", w.role.data, w.table.data, w.table.data, w.role.data);
 }
@@ -344,8 +348,13 @@ static void judge_drawing(struct judge *j, const struct judge_sequence *s, const
                len, name, len, name);
     if (s->cache > 1)
         WARN(j, "sequence %.*s hands out %" PRId64 " positions at once (CACHE), before their rows lock the table: that none of "
-             "them is still to come can't be proven, only gaps.retention waits for it: ALTER SEQUENCE %.*s CACHE 1;", len, name,
-             s->cache, len, name);
+             "them is still to come can't be proven, only gaps.retention waits for it (a forwarder that has read already is ahead "
+             "after this, until penstock rebase FORWARDER --upgraded): ALTER SEQUENCE %.*s CACHE 1;",
+             len, name, s->cache, len, name);
+    if (!span_absent(s->other_partitions))
+        WARN(j, "of %s, %.*s takes positions of a sequence of its own: what is inserted into it by its own name may stand below "
+             "what was read, and is then passed over: %.*s", w->table.data, (int)s->other_partitions.len, s->other_partitions.data,
+             (int)s->other_mend.len, s->other_mend.data);
 }
 
 void judge_sequence(struct judge *j, const struct judge_sequence *found) {

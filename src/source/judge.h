@@ -15,6 +15,7 @@ struct judge {
     bool by_gaps;        /* the mode that the table will be read by */
     bool readable;       /* nothing was found that would make a statement on the table fail */
     bool subscribed;     /* rows come by logical replication, as the publisher made them */
+    bool unlogged;       /* a crash of the server empties it */
     bool no_xid_index, no_position_index; /* by the catalog alone */
 };
 
@@ -24,7 +25,7 @@ struct judge_relation {
     char kind;              /* pg_class.relkind */
     bool schema_usable;
     bool hides_rows;        /* row-level security */
-    bool fed_by_subscription;
+    bool fed_by_subscription, unlogged;
     struct span look_alikes;        /* tables that may have been meant */
     struct span foreign_partitions; /* absent: none */
     struct span behind;             /* tables that a view reads; absent: none */
@@ -50,6 +51,7 @@ struct judge_sequence {
     struct span name; /* quoted for SQL */
     int64_t cache, increment;
     bool cycles, readable;
+    struct span other_partitions, other_mend; /* those that default to another one; absent: none */
 };
 
 /* Mode gaps alone draws conclusions from positions. NULL: the position's default is no sequence's. */

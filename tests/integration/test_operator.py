@@ -329,6 +329,29 @@ class Locked(Operator):
         d.wait_state("idle")
         return d
 
+    def test_who_waits_for_the_lock_as_well_is_not_who_has_it(self):
+        d = self.daemon_of_lease("20s")
+        holder, pid = self.lock("SELECT FROM penstock.checkpoint WHERE forwarder = 'orders' FOR UPDATE")
+        waiters = []
+        for name in ("first", "second"):
+            connection = self.db.connect()
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")
+                backend = cursor.fetchone()[0]
+            waiter = threading.Thread(target=lambda c=connection: c.cursor().execute(
+                "SELECT FROM penstock.checkpoint WHERE forwarder = 'orders' FOR UPDATE"), name=name, daemon=True)
+            waiter.start()
+            waiters.append(waiter)
+            wait_until(lambda b=backend: self.db.value("SELECT cardinality(pg_blocking_pids(%s)) > 0", b), 10, "it waits")
+        try:
+            self.db.insert_many(1)
+            self.held_by(d, pid)
+        finally:
+            holder.rollback()
+            for waiter in waiters:
+                waiter.join()
+
     def test_who_has_locked_the_row_is_named_also_past_the_lease(self):
         d = self.daemon_of_lease("4s")
         connection, pid = self.lock("SELECT * FROM penstock.checkpoint FOR UPDATE")

@@ -293,13 +293,45 @@ class Gaps(Report):
         self.table()
         self.db.sql("ALTER SEQUENCE event_position_seq CACHE 20")
         d = self.daemon_for()
-        self.assertIn("hands out 20 positions at once", d.wait_log(".*CACHE 1;").group(0))
+        self.assertIn("hands out 20 positions at once", d.wait_log(".*CACHE 1;.*").group(0))
         d.wait_state("idle")
         self.assertEqual(d.stop(), 0)
         self.paste(d.wait_log("ALTER SEQUENCE.*").group(0))
         self.db.sql("ALTER TABLE event ALTER position DROP DEFAULT")
         d.start()
         d.wait_log("does not default to the next value of a sequence")
+
+    def test_a_table_whose_positions_begin_anew_after_a_crash_is_refused(self):
+        self.table()
+        self.db.sql("ALTER TABLE event SET UNLOGGED")
+        d = self.daemon_for()
+        reason = d.wait_state("refused")["reason"]
+        self.assertIn("is unlogged: a crash", reason)
+        self.paste(reason)
+        self.assertEqual(d.stop(), 0)
+        d.start()
+        d.wait_state("idle")
+
+    def test_a_partition_with_a_sequence_of_its_own_is_warned_of(self):
+        self.table()
+        self.db.sql("""DROP TABLE event;
+            CREATE TABLE event (position bigserial PRIMARY KEY, id text NOT NULL, source text NOT NULL DEFAULT '/s',
+                type text NOT NULL DEFAULT 'a.b', streamid text) PARTITION BY RANGE (position);
+            CREATE TABLE first (position bigserial PRIMARY KEY, id text NOT NULL, source text NOT NULL DEFAULT '/s',
+                type text NOT NULL DEFAULT 'a.b', streamid text);
+            ALTER TABLE event ATTACH PARTITION first FOR VALUES FROM (1) TO (1000);
+            CREATE TABLE second PARTITION OF event FOR VALUES FROM (1000) TO (2000)""")
+        d = self.daemon_for()
+        said = d.wait_log(".*takes positions of a sequence of its own.*").group(0)
+        self.assertIn("public.first", said)
+        self.assertNotIn("second", said)
+        d.wait_state("idle")
+        self.assertEqual(d.stop(), 0)
+        self.paste(said)
+        before = len(d.log())
+        d.start()
+        d.wait_state("idle")
+        self.assertNotIn("of a sequence of its own", d.log()[before:])
 
     def test_a_sequence_that_goes_back_is_refused(self):
         self.table()
