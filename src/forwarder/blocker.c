@@ -3,19 +3,17 @@
 
 #include "base/log.h"
 
-/* Who waits for nobody: others that wait for the same lock stand before us in its queue, sessions of ours among them.
- * A prepared transaction has no process (0). */
-#define CHAIN_MAX "16"
+/* Who waits for nobody: others that wait for the same lock stand before us in its queue, sessions of ours among them. Each is
+ * asked about once. A prepared transaction has no process (0). */
 static const char sql[] =
-    "WITH RECURSIVE chain (pid, length) AS (SELECT $1::int, 0 UNION"
-    " SELECT b.pid, length + 1 FROM chain, unnest(pg_blocking_pids(chain.pid)) AS b(pid) WHERE length < " CHAIN_MAX ")"
-    " SELECT coalesce(b.pid, 0), a.application_name, a.usename::text, a.state,"
+    "WITH RECURSIVE chain (pid) AS (SELECT $1::int UNION SELECT b.pid FROM chain, unnest(pg_blocking_pids(chain.pid)) AS b(pid))"
+    " SELECT b.pid, a.application_name, a.usename::text, a.state,"
     " (extract(epoch FROM a.xact_start) * 1000000)::int8,"
     " CASE WHEN a.pid IS NOT NULL AND NOT (pg_has_role('pg_read_all_stats', 'USAGE')"
     " OR pg_has_role(a.usesysid, 'USAGE'))"
     " THEN format('GRANT pg_read_all_stats TO %I;', current_user) END"
-    " FROM chain b LEFT JOIN pg_stat_activity a ON a.pid = b.pid WHERE b.length > 0"
-    " ORDER BY cardinality(pg_blocking_pids(b.pid)), b.length LIMIT 1";
+    " FROM chain b LEFT JOIN pg_stat_activity a ON a.pid = b.pid WHERE b.pid <> $1"
+    " ORDER BY cardinality(pg_blocking_pids(b.pid)), b.pid LIMIT 1";
 enum { WHO_PID, WHO_APPLICATION, WHO_USER, WHO_STATE, WHO_BEGAN, WHO_GRANT, WHO_COUNT };
 
 int64_t blocker_due_us(const struct blocker *b) {
