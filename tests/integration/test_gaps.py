@@ -29,6 +29,14 @@ class Gaps(Case):
     def gaps(self):
         return [(first, last) for first, last in self.db.sql("SELECT first, last FROM penstock.gap ORDER BY first")]
 
+    def daemon_past_five(self):
+        d = self.daemon_for()
+        for i in range(1, 6):
+            self.insert(i)
+        self.receive(5)
+        self.wait_saved(5)
+        return d
+
     def insert(self, id, stream="s"):
         return self.db.value(INSERT, str(id), stream)
 
@@ -354,32 +362,20 @@ class Moved(Gaps):
         d.start().wait_state("idle")
 
     def test_a_sequence_that_was_wound_back_is_a_state_of_its_own(self):
-        d = self.daemon_for()
-        for i in range(1, 6):
-            self.insert(i)
-        self.receive(5)
-        self.wait_saved(5)
+        d = self.daemon_past_five()
         self.db.sql("TRUNCATE event RESTART IDENTITY")
         status = d.wait_state("ahead", seconds=20)
         self.assertIn("since the checkpoint was written, at position 5, the table's sequence was started anew", status["reason"])
 
     def test_a_table_made_anew_is_looked_at_again(self):
-        d = self.daemon_for()
-        for i in range(1, 6):
-            self.insert(i)
-        self.receive(5)
-        self.wait_saved(5)
+        d = self.daemon_past_five()
         self.db.sql("DROP TABLE event")
         self.db.create_event_table()
         self.db.sql("ALTER TABLE event DROP xid")
         self.assertIn("the table was made anew", d.wait_state("ahead", seconds=20)["reason"])
 
     def test_a_sequence_that_was_set_back_is_a_state_of_its_own(self):
-        d = self.daemon_for()
-        for i in range(1, 6):
-            self.insert(i)
-        self.receive(5)
-        self.wait_saved(5)
+        d = self.daemon_past_five()
         self.db.sql("SELECT setval('event_position_seq', 4)")
         status = d.wait_state("ahead", seconds=20)
         self.assertIn("it is at position 5, and the table's sequence has given out none above 4", status["reason"])
@@ -387,11 +383,7 @@ class Moved(Gaps):
 
     def test_what_is_said_of_ahead_is_of_the_last_look(self):
         """Which comes every 30 s."""
-        d = self.daemon_for()
-        for i in range(1, 6):
-            self.insert(i)
-        self.receive(5)
-        self.wait_saved(5)
+        d = self.daemon_past_five()
         self.db.sql("SELECT setval('event_position_seq', 4)")
         since = d.wait_state("ahead", seconds=20)["since"]
         self.db.sql("TRUNCATE event RESTART IDENTITY")
