@@ -1,5 +1,6 @@
 """RabbitMQ in its moods: what it refuses, returns, forgets, and what comes right by itself."""
 
+import contextlib
 import os
 import sys
 
@@ -230,21 +231,38 @@ class Connection(Broker):
         self.assertEqual(len({m.id for m in messages}), 10)
         self.assert_ordered(messages)
 
-    def test_a_memory_alarm_blocks_and_says_so_and_loses_nothing(self):
-        d = self.daemon_for()
-        d.wait_state("idle")
+    @contextlib.contextmanager
+    def memory_alarm(self):
         self.rabbitmq.ctl("set_vm_memory_high_watermark", "absolute", "1MB")
         try:
             wait_until(lambda: "memory" in self.rabbitmq.ctl("eval", "rabbit_alarm:get_alarms()."))
+            yield
+        finally:
+            self.rabbitmq.ctl("set_vm_memory_high_watermark", "0.8")
+
+    def test_a_memory_alarm_blocks_and_says_so_and_loses_nothing(self):
+        d = self.daemon_for()
+        d.wait_state("idle")
+        with self.memory_alarm():
             self.db.insert_many(1000)
             f = d.wait_state("blocked")
             self.assertIsNotNone(f["sink"]["blocked_since"])
-        finally:
-            self.rabbitmq.ctl("set_vm_memory_high_watermark", "0.8")
         messages = self.receive(1000, 20)
         self.assertEqual(len({m.id for m in messages}), 1000)
         self.assert_ordered(messages)
         d.wait_state("idle")
+
+    def test_a_broker_that_blocks_keeps_no_statement_open_at_the_database(self):
+        """Its snapshot would hold back VACUUM for as long. More rows than fit into the sockets between."""
+        d = self.daemon_for()
+        d.wait_state("idle")
+        with self.memory_alarm():
+            self.db.sql("""INSERT INTO event (id, type, streamid, data) SELECT i::text, 'a.b', i::text,
+                jsonb_build_object('x', repeat('x', 2000)) FROM generate_series(1, 1500) s(i) ORDER BY s.i""")
+            wait_until(lambda: d.status()["window"]["events"] == 1500, 10, "the page is read to its end")
+            wait_until(lambda: self.db.value("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock/%'"
+                                             " AND state <> 'idle'") == 0, 10, "no statement is open")
+        self.receive(1500, 20)
 
     def test_total_order_where_asked_for(self):
         self.db.insert_many(300, streams=10)
